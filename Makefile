@@ -1,0 +1,72 @@
+# The developer interface. Needs Python 3.11 or newer and make; everything else comes into .venv.
+# CI (.ci/run), pre-commit and CONTRIBUTING.md use these same targets.
+
+UV_VERSION := 0.13.9
+# Tried in this order; set PYTHON=/path/to/python to choose one.
+PYTHON := python3 python3.13 python3.12 python3.11
+# What `make test` runs: make test TESTS=tests/unit/store
+TESTS := tests
+
+BIN := .venv/bin
+# Touched when .venv is complete; older than the project or lock file means: bring .venv up to date.
+READY := .venv/.ready
+
+.PHONY: help demo test check format lint unit bench bench-short clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo         the main job, from nothing: agents, workers and a store on this machine"
+	@echo "make test         every test (TESTS=path for some)"
+	@echo "make check        what a change must pass: format, lint, types, import order, unit tests"
+	@echo "make format       rewrite the code as 'make check' wants it"
+	@echo "make bench        the benchmarks in full; make bench-short for a first look"
+	@echo "make clean        remove .venv and caches"
+
+demo: $(READY)
+	@$(BIN)/retinue demo
+
+test: $(READY)
+	@$(BIN)/python -m pytest -q $(TESTS)
+
+check: lint unit
+
+lint: $(READY)
+	@$(BIN)/ruff format --check --quiet --output-format concise . || { echo "not formatted: run 'make format'" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet --output-format concise .
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports --no-logo
+
+unit: $(READY)
+	@$(BIN)/python -m pytest -q tests/unit
+
+format: $(READY)
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+bench: $(READY)
+	@$(BIN)/python benchmarks/bench.py
+
+bench-short: $(READY)
+	@$(BIN)/python benchmarks/bench.py --short
+
+# uv installs into the interpreter of .venv and may not fetch another one. An interrupted set-up leaves
+# no stamp, so the next make goes on with it.
+$(READY): pyproject.toml uv.lock
+	@found=; \
+	for python in $(PYTHON); do \
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "Retinue needs Python 3.11 or newer; tried: $(PYTHON). Install one, or set PYTHON=/path/to/python." >&2; \
+	  exit 1; \
+	fi; \
+	echo "Setting up .venv with $$found ..."; \
+	$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || "$$found" -m venv --clear .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv \
+	  $(BIN)/python -m uv sync --quiet --frozen --all-extras --python $(BIN)/python
+	@touch $@
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,57 @@
+"""The command line: which commands there are, and what becomes of an error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from retinue.cli.control_commands import cancel, steer
+from retinue.cli.doctor_command import doctor
+from retinue.cli.exits import ExitCode
+from retinue.cli.launch_commands import launch, run as run_command
+from retinue.cli.output import document
+from retinue.cli.process_commands import PASS_ON, demo, flower, up, version, worker
+from retinue.cli.ps_command import ps
+from retinue.cli.read_commands import events, result, status, wait
+
+app = typer.Typer(
+    name="retinue",
+    help="LLM subagents on Celery workers; Redis or Valkey holds the truth.",
+    epilog="Exit codes: 0 done or SUCCEEDED, 1 refused or a problem, 2 wrong usage, 3 FAILED, 4 CANCELLED, "
+    "5 INTERRUPTED, 6 not ended yet, 7 unknown handle, 8 store unavailable.",
+    no_args_is_help=True,
+    add_completion=False,
+    # Rich takes longer to import than everything else here.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+for command in (up, demo, launch, run_command, ps, status, wait, result, events, steer, cancel, doctor, version):
+    app.command(command.__name__)(command)
+for command in (worker, flower):
+    app.command(command.__name__, context_settings=PASS_ON)(command)
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command line and exits with an `ExitCode`.
+
+    Args:
+        arguments: without the program's name; None = those of this process.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if "--json" not in given:
+        app(args=given, prog_name="retinue")
+        return
+    try:
+        code: Any = app(args=given, prog_name="retinue", standalone_mode=False)
+    except Exception as error:
+        # typer keeps its usage errors to itself; this is what they have in common.
+        if not hasattr(error, "format_message"):
+            raise
+        text = error.format_message()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        document({"error": {"type": "UsageError", "message": str(text)}})
+        code = ExitCode.USAGE
+    sys.exit(int(code or 0))

@@ -1,0 +1,40 @@
+"""How long to wait before what died is started again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class BackOff:
+    """Doubles the wait with each death that follows soon upon a start.
+
+    Args:
+        first_s: the wait after the first death, in seconds.
+        longest_s: the longest wait, in seconds.
+        settled_s: what has lived as long as this, in seconds, starts over with the shortest wait.
+        tries: early deaths in a row after which there is no hope.
+    """
+
+    first_s: float = 0.5
+    longest_s: float = 30.0
+    settled_s: float = 10.0
+    tries: int = 6
+    early_deaths: int = 0
+
+    def after_death(self, lived_s: float) -> float:
+        """The seconds to wait after a death.
+
+        Args:
+            lived_s: how long it had lived.
+        """
+        if lived_s >= self.settled_s:
+            self.early_deaths = 0
+            return self.first_s
+        self.early_deaths += 1
+        return min(self.first_s * 2 ** (self.early_deaths - 1), self.longest_s)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it has died early so often in a row that something must be mended first."""
+        return self.early_deaths >= self.tries

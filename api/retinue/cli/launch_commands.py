@@ -1,0 +1,70 @@
+"""`retinue launch` and `retinue run`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from retinue.cli.exits import exit_of_state
+from retinue.cli.options import Json, Tenant
+from retinue.cli.output import document, note, reporting, say
+from retinue.cli.request_options import with_request_options
+
+Session = Annotated[str, typer.Option("--session", "-s", help="The session that owns the run.")]
+DEFAULT_SESSION = "cli"
+
+
+@with_request_options
+def launch(
+    request: dict[str, object], session: Session = DEFAULT_SESSION, tenant: Tenant = "_", as_json: Json = False
+) -> None:
+    """Launch a run and print its handle, as JSON; keep it to watch, steer or cancel the run."""
+    with reporting(as_json):
+        from retinue.client import SubagentLifecycle
+
+        from retinue.cli.running_store import use_running_store
+
+        use_running_store()
+        with SubagentLifecycle(session, tenant=tenant) as lifecycle:
+            handle = lifecycle.launch(request).to_dict()
+        if as_json:
+            document(handle)
+        else:
+            say(json.dumps(handle))
+
+
+@with_request_options
+def run(
+    request: dict[str, object],
+    session: Session = DEFAULT_SESSION,
+    wait: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Longest wait; the run goes on after it.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but the result.")] = False,
+    tenant: Tenant = "_",
+    as_json: Json = False,
+) -> None:
+    """Launch a run, show its tree while it works, and print its result; the exit code tells its state.
+
+    Ctrl-C ends the watching, not the run.
+    """
+    with reporting(as_json):
+        from retinue.client import SubagentLifecycle
+
+        from retinue.cli.results import print_result
+        from retinue.cli.running_store import use_running_store
+        from retinue.cli.watching import Watch, display_on
+
+        use_running_store()
+        with SubagentLifecycle(session, tenant=tenant) as lifecycle:
+            handle = lifecycle.launch(request)
+            try:
+                Watch(lifecycle, handle, None if quiet or as_json else display_on(sys.stderr)).until_ended(wait)
+            except KeyboardInterrupt:
+                note(f"the run {handle.subagent_id} goes on: retinue wait or retinue cancel {handle.subagent_id}")
+            result = lifecycle.result(handle)
+        print_result(result, as_json=as_json)
+        raise typer.Exit(exit_of_state(result.terminal_state))

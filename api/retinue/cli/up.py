@@ -1,0 +1,105 @@
+"""`retinue up`: an embedded Valkey and workers, with one command and no server installed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retinue.cli.exits import ExitCode
+from retinue.cli.output import note, say
+
+if TYPE_CHECKING:
+    from retinue.broker.embedded import EmbeddedValkey
+    from retinue.broker.settings import Settings
+    from retinue.cli.supervisor import Supervisor
+
+
+def run_up(
+    modules: Sequence[str],
+    *,
+    workers: int,
+    concurrency: int | None,
+    loglevel: str,
+    directory: Path | None = None,
+) -> ExitCode:
+    """Runs until a signal.
+
+    Args:
+        modules: with agents; empty = the setting `agents`.
+        workers: how many processes; 0 = the server alone.
+        concurrency: runs of one process at a time; None = Celery's default for Retinue.
+        loglevel: of the workers.
+        directory: the embedded server's data; None = the user's state directory.
+
+    Raises:
+        RetinueError: a setting is wrong, or the server cannot be started.
+    """
+    from retinue.broker.checks import require_server
+    from retinue.broker.embedded import EmbeddedValkey
+    from retinue.broker.settings import load_settings
+
+    settings = load_settings()
+    agents = tuple(modules) or settings.agents
+    if workers and not agents:
+        note("no agent modules: workers offer only the default agent (retinue up shop.agents, or RETINUE_AGENTS)")
+    if settings.store_url is not None:
+        # Checked here once, so that not every worker says the same.
+        require_server(settings.required_store_url, durability=settings.durability)
+        note("a store is set: using it instead of an embedded Valkey")
+        return _supervisor(settings, agents, None, workers, concurrency, loglevel).run()
+    server = EmbeddedValkey(directory, durability=settings.durability).start()
+    shared = "shared with another `retinue up`" if server.attached else "started"
+    note(f"embedded Valkey {shared}; data in {server.directory}")
+    try:
+        return _supervisor(settings, agents, server, workers, concurrency, loglevel).run()
+    finally:
+        server.stop()
+
+
+def worker_command(number: int, *, concurrency: int | None, loglevel: str) -> list[str]:
+    """The command line of a worker of `retinue up`."""
+    # The process id keeps the names of two `retinue up` on one machine apart.
+    name = f"up{number}-{os.getpid()}@%h"
+    command = [sys.executable, "-m", "retinue.cli", "worker", "--hostname", name, "--loglevel", loglevel]
+    return command if concurrency is None else [*command, "--concurrency", str(concurrency)]
+
+
+def worker_environment(store_url: str, agents: Sequence[str]) -> Mapping[str, str]:
+    """The environment of a worker of `retinue up`: this process's, with the store and the agents."""
+    environment = {**os.environ, "RETINUE_STORE_URL": store_url}
+    return {**environment, "RETINUE_AGENTS": ",".join(agents)} if agents else environment
+
+
+def _supervisor(
+    settings: Settings,
+    agents: Sequence[str],
+    server: EmbeddedValkey | None,
+    workers: int,
+    concurrency: int | None,
+    loglevel: str,
+) -> Supervisor:
+    from retinue.cli.supervisor import Supervisor, WorkerSlot
+
+    slots = [
+        WorkerSlot(f"worker {number}", worker_command(number, concurrency=concurrency, loglevel=loglevel))
+        for number in range(1, workers + 1)
+    ]
+
+    def on_store(url: str) -> None:
+        if server is not None:
+            note("in other shells:")
+            say(f"export RETINUE_STORE_URL={shlex.quote(url)}")
+
+    return Supervisor(
+        slots,
+        environment=lambda url: worker_environment(url, agents),
+        store_url=server.url if server is not None else settings.store_url or "",
+        server=server,
+        drain_s=settings.drain_seconds,
+        on_store=on_store,
+        note=note,
+    )

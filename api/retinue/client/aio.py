@@ -1,0 +1,231 @@
+"""The lifecycle facade for coroutines: the asynchronous twin of lifecycle.py."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Self
+
+from retinue.client import answers, steering
+from retinue.client.async_dispatch import AsyncDispatch
+from retinue.client.clock import WaitClock
+from retinue.client.parent import ParentRun
+from retinue.client.reads import (
+    FOLLOW_EVERY_S,
+    EventCursor,
+    checked_page,
+    checked_place,
+    chunks,
+    is_over,
+)
+from retinue.client.scope import Scope
+from retinue.client.tree import SubagentNode, TreeFold
+from retinue.contract import (
+    ErrorCode,
+    Event,
+    SteerReceipt,
+    SteerState,
+    SubagentCancelResult,
+    SubagentHandle,
+    SubagentLaunchRequest,
+    SubagentLifecycleError,
+    SubagentReconnectResult,
+    SubagentResult,
+    SubagentStatus,
+    SubagentTerminalState,
+)
+from retinue.store import control, reading
+from retinue.store.call import RunKey
+
+if TYPE_CHECKING:
+    from retinue.broker.settings import Settings
+    from retinue.store.async_subscription import AsyncWake
+
+
+class AsyncSubagentLifecycle:
+    """Mirrors `SubagentLifecycle`, and never blocks its event loop. It may be shared between loops.
+
+    Args:
+        session_id, tenant, settings: As for `SubagentLifecycle`.
+    """
+
+    def __init__(
+        self, session_id: str | None = None, *, tenant: str = "_", settings: Settings | None = None
+    ) -> None:
+        self._calls = AsyncDispatch(Scope.checked(tenant, session_id), settings)
+
+    @classmethod
+    def operator(cls, tenant: str = "_", *, settings: Settings | None = None) -> Self:
+        """Mirrors `SubagentLifecycle.operator`."""
+        made = cls(tenant=tenant, settings=settings)
+        made._calls = AsyncDispatch(Scope.checked(tenant, None, is_operator=True), settings)
+        return made
+
+    @classmethod
+    def of_parent(cls, parent: ParentRun, *, settings: Settings | None = None) -> Self:
+        """Mirrors `SubagentLifecycle.of_parent`."""
+        made = cls(settings=settings)
+        made._calls = AsyncDispatch(Scope.of_parent(parent), settings)
+        return made
+
+    async def launch(self, request: object = None, /, **keywords: object) -> SubagentHandle:
+        """Mirrors `SubagentLifecycle.launch`."""
+        handles = await self._calls.launch([SubagentLaunchRequest.parse(request, **keywords)])
+        return handles[0]
+
+    async def launch_many(self, requests: Iterable[object]) -> tuple[SubagentHandle, ...]:
+        """Mirrors `SubagentLifecycle.launch_many`."""
+        return await self._calls.launch([SubagentLaunchRequest.parse(request) for request in requests])
+
+    async def run(
+        self, request: object = None, /, *, wait_seconds: float | None = None, **keywords: object
+    ) -> SubagentResult:
+        """Mirrors `SubagentLifecycle.run`."""
+        clock = WaitClock(wait_seconds, field="wait_seconds")
+        handle = await self.launch(request, **keywords)
+        await self._calls.wait_for([handle], clock)
+        return await self.result(handle)
+
+    async def status(self, handle: object) -> SubagentStatus:
+        """Mirrors `SubagentLifecycle.status`."""
+        target = await self._calls.target(handle)
+        if target is None:
+            return SubagentStatus.unknown(handle)
+        return answers.status_of(target.handle, await self._calls.view(target.key))
+
+    async def wait(self, handle: object, timeout_seconds: float | None = None) -> SubagentTerminalState:
+        """Mirrors `SubagentLifecycle.wait`."""
+        ends = await self._calls.wait_for([handle], WaitClock(timeout_seconds))
+        return ends[0]
+
+    async def wait_any(
+        self, handles: Iterable[object], timeout_seconds: float | None = None
+    ) -> tuple[SubagentTerminalState, ...]:
+        """Mirrors `SubagentLifecycle.wait_any`."""
+        return await self._calls.wait_for(list(handles), WaitClock(timeout_seconds))
+
+    async def wait_all(
+        self, handles: Iterable[object], timeout_seconds: float | None = None
+    ) -> tuple[SubagentTerminalState, ...]:
+        """Mirrors `SubagentLifecycle.wait_all`."""
+        clock = WaitClock(timeout_seconds)
+        return tuple([(await self._calls.wait_for([handle], clock))[0] for handle in handles])
+
+    async def result(self, handle: object) -> SubagentResult:
+        """Mirrors `SubagentLifecycle.result`."""
+        target = await self._calls.target(handle)
+        if target is None:
+            return SubagentResult.unknown(handle)
+        return answers.result_of(target.handle, await self._calls.found(target))
+
+    async def full_text(self, handle: object) -> str | None:
+        """Mirrors `SubagentLifecycle.full_text`."""
+        target = await self._calls.target(handle)
+        found = await self._calls.found(target)
+        return answers.text_of(found) if found else None
+
+    async def steer(self, handle: object, text: str) -> bool:
+        """Mirrors `SubagentLifecycle.steer`."""
+        try:
+            return (await self.send_steer(handle, text)).state is SteerState.QUEUED
+        except SubagentLifecycleError as error:
+            if error.code in (ErrorCode.INVALID_REQUEST, ErrorCode.CAPACITY_REACHED):
+                return False
+            raise
+
+    async def send_steer(self, handle: object, text: str, *, steer_id: str | None = None) -> SteerReceipt:
+        """Mirrors `SubagentLifecycle.send_steer`."""
+        message = steering.checked_text(text)
+        name = steering.new_steer_id() if steer_id is None else steering.checked_steer_id(steer_id)
+        target = await self._calls.target(handle)
+        if target is None:
+            return SteerReceipt.unknown(handle)
+        call = control.steer(
+            target.key, steer_id=name, message=message, max_steers=self._calls.settings.max_steers
+        )
+        return steering.receipt(name, await self._calls.connections().store.run(call))
+
+    async def steer_status(self, handle: object, steer_id: str) -> SteerReceipt:
+        """Mirrors `SubagentLifecycle.steer_status`."""
+        target = await self._calls.target(handle)
+        found = await self._calls.found(target)
+        return answers.find_receipt(found.steers, steer_id) if found else SteerReceipt.unknown(handle)
+
+    async def cancel(self, handle: object, reason: str | None = None) -> SubagentCancelResult:
+        """Mirrors `SubagentLifecycle.cancel`."""
+        text = steering.checked_reason(reason)
+        target = await self._calls.target(handle)
+        if target is None:
+            return SubagentCancelResult.unknown(handle)
+        reply = await self._calls.connections().store.run(control.cancel(target.key, reason=text))
+        if reply.outcome == "ACCEPTED":
+            await self._calls.sweep(target.key)
+        return answers.cancel_of(reply)
+
+    async def reconnect(self, handle: object) -> SubagentReconnectResult:
+        """Mirrors `SubagentLifecycle.reconnect`."""
+        target = await self._calls.target(handle)
+        return answers.reconnect_of(await self._calls.view(target.key) if target else None)
+
+    async def list(
+        self, *, session_id: str | None = None, offset: int = 0, limit: int = 100
+    ) -> tuple[SubagentStatus, ...]:
+        """Mirrors `SubagentLifecycle.list`."""
+        scope, connections = self._calls.scope, self._calls.connections()
+        session, window = scope.listed_session(session_id), checked_page(offset, limit)
+        run_ids = await connections.store.run(
+            reading.read_session(scope.tenant, session, offset=window[0], limit=window[1])
+        )
+        page: list[SubagentStatus] = []
+        for chunk in chunks([RunKey(scope.tenant, run_id) for run_id in run_ids]):
+            runs = await connections.store.run_all([reading.read_result(key) for key in chunk])
+            page += answers.page_of(await connections.keyring.ring(), scope.tenant, chunk, runs)
+        return tuple(page)
+
+    def events(self, handle: object, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
+        """Mirrors `SubagentLifecycle.events`."""
+        place = checked_place(after)
+        self._calls.connections()
+        return self._events(handle, place, follow=follow)
+
+    async def tree(self, handle: object) -> tuple[SubagentNode, ...]:
+        """Mirrors `SubagentLifecycle.tree`."""
+        found = await self._calls.owned_run(handle)
+        if found is None:
+            return ()
+        key = found[0]
+        fold = TreeFold([event async for event in self.events(key.run_id)])
+        run_ids = fold.run_ids(key.run_id)
+        views = await self._calls.views([RunKey(key.tenant, run_id) for run_id in run_ids])
+        return fold.nodes(run_ids, views)
+
+    async def close(self) -> None:
+        """Mirrors `SubagentLifecycle.close`."""
+        await self._calls.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        await self.close()
+
+    async def _events(self, handle: object, after: int, *, follow: bool) -> AsyncIterator[Event]:
+        calls = self._calls
+        found = await calls.owned_run(handle)
+        if found is None:
+            return
+        key, view = found
+        cursor = EventCursor(key.tenant, view.record.root_id, after)
+        async with AsyncExitStack() as stack:
+            wake: AsyncWake | None = None
+            while True:
+                # Asked first: what the run did before its end then stands in what is read.
+                ended = not follow or is_over(await calls.view(key))
+                while batch := cursor.take(await calls.connections().store.run(cursor.next_read())):
+                    for event in batch:
+                        yield event
+                if ended:
+                    return
+                wake = wake or await stack.enter_async_context(calls.watching([key]))
+                with calls.lent():
+                    await wake.wait(FOLLOW_EVERY_S)

@@ -1,0 +1,230 @@
+"""What the lifecycle calls answer, made of what the store says. Pure: both facades share it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retinue.client.ticket import Ticket, Verdict
+from retinue.contract import (
+    ErrorClassification,
+    Keyring,
+    Phase,
+    SteerReceipt,
+    SteerState,
+    SubagentCancelResult,
+    SubagentHandle,
+    SubagentReconnectResult,
+    SubagentResult,
+    SubagentState,
+    SubagentStatus,
+    SubagentTerminalState,
+    Usage,
+)
+from retinue.store.call import RunKey
+from retinue.store.control import CancelReply
+from retinue.store.reading import RunResult, RunView, Steer
+from retinue.store.record import Record
+
+_CANCELLED = "the run was cancelled before it finished"
+_INTERRUPTED = "the run was interrupted before it finished"
+_MESSAGES = {
+    ErrorClassification.DEADLINE_EXCEEDED: "the run's deadline passed before it finished",
+    ErrorClassification.MAX_ITERATIONS: "the run used up its iterations before it finished",
+    ErrorClassification.BUDGET_EXCEEDED: "the run used up its budget before it finished",
+    ErrorClassification.INTERRUPT_REQUESTED: _INTERRUPTED,
+    ErrorClassification.WORKER_LOST: "workers died again and again while they ran this agent's own code",
+}
+
+
+def mint(
+    ring: Keyring,
+    tenant: str,
+    session_id: str,
+    ticket: Ticket,
+    *,
+    run_id: str,
+    depth: int,
+    created_at: float,
+) -> SubagentHandle:
+    """The handle of a launched run.
+
+    Args:
+        created_at: Epoch seconds.
+    """
+    fields: dict[str, object] = {
+        "subagent_id": run_id,
+        "parent_session_id": session_id,
+        "correlation_id": ticket.request.correlation_id,
+        "created_at": created_at,
+        "provider": ticket.provider,
+        "model": ticket.model,
+        "role": ticket.role,
+        "depth": depth,
+    }
+    return ring.mint(tenant, fields)
+
+
+def handle_of(ring: Keyring, tenant: str, run_id: str, found: RunResult) -> SubagentHandle:
+    """The handle of a run that another process may have launched."""
+    record = found.view.record
+    return mint(
+        ring,
+        tenant,
+        record.session_id,
+        Ticket.from_json(found.request_json),
+        run_id=run_id,
+        depth=record.depth,
+        created_at=record.created_ms / 1000,
+    )
+
+
+def usage_of(record: Record) -> Usage | None:
+    """What a run has used; None = unknown, for a foreign object reports nothing."""
+    return None if record.fields.get("cs") == "o" else record.usage
+
+
+def status_of(handle: SubagentHandle, view: RunView | None) -> SubagentStatus:
+    """Where a run stands; None = there is none (any more)."""
+    if view is None:
+        return SubagentStatus.unknown(handle)
+    record = view.record
+    lacks_worker = record.phase is Phase.NO_WORKER
+    return SubagentStatus(
+        handle=handle,
+        state=view.state,
+        phase=record.phase,
+        updated_at=record.updated_ms / 1000,
+        iteration=record.iteration,
+        usage=usage_of(record),
+        limits=_limits(record),
+        diagnostic=f"no live worker runs the agent {record.agent!r}" if lacks_worker else None,
+        agent=record.agent,
+        model=record.model,
+        provider=record.provider,
+    )
+
+
+def page_of(
+    ring: Keyring, tenant: str, run_keys: Sequence[RunKey], runs: Sequence[RunResult | None]
+) -> list[SubagentStatus]:
+    """A list of runs, each with its handle; those that have expired are left out."""
+    return [
+        status_of(handle_of(ring, tenant, key.run_id, run), run.view)
+        for key, run in zip(run_keys, runs, strict=True)
+        if run is not None
+    ]
+
+
+def _limits(record: Record) -> Mapping[str, Any]:
+    deadline = record.deadline_ms
+    return {
+        "max_iterations": record.max_iterations,
+        "max_depth": record.max_depth,
+        "max_live_children": record.max_live_children,
+        "deadline_at": None if deadline is None else deadline / 1000,
+    }
+
+
+def ended_state(
+    handle: SubagentHandle, view: RunView | None, *, timed_out: bool = False
+) -> SubagentTerminalState:
+    """How a wait ended.
+
+    Args:
+        timed_out: The wait's own time was over.
+    """
+    if view is None:
+        return SubagentTerminalState.unknown(handle)
+    ended = view.record.is_terminal
+    return SubagentTerminalState(
+        handle=handle, state=view.state, completed=ended, timed_out=timed_out and not ended
+    )
+
+
+def reconnect_of(view: RunView | None) -> SubagentReconnectResult:
+    """Whether a run is still there."""
+    if view is None:
+        return SubagentReconnectResult.unknown()
+    return SubagentReconnectResult(connected=True, state=view.state)
+
+
+def cancel_of(reply: CancelReply) -> SubagentCancelResult:
+    """What a cancel did. An accepted one is answered alike, even if the sweep has ended the run already."""
+    match reply.outcome:
+        case "ACCEPTED":
+            return SubagentCancelResult(accepted=True, state=SubagentState.CANCEL_REQUESTED)
+        case "TERMINAL":
+            state = reply.state or SubagentState.UNKNOWN
+            return SubagentCancelResult(accepted=False, state=state, already_terminal=True)
+        case _:
+            return SubagentCancelResult.unknown()
+
+
+def receipt_of(steer_id: str, disposition: str) -> SteerReceipt:
+    """How a steer stands: `q` queued, `d<iteration>` delivered, `m` missed."""
+    match disposition[:1]:
+        case "q":
+            return SteerReceipt(steer_id=steer_id, state=SteerState.QUEUED)
+        case "d":
+            return SteerReceipt(steer_id=steer_id, state=SteerState.DELIVERED, iteration=int(disposition[1:]))
+        case _:
+            return SteerReceipt(steer_id=steer_id, state=SteerState.MISSED)
+
+
+def find_receipt(steers: tuple[Steer, ...], steer_id: str) -> SteerReceipt:
+    """The receipt of one steer among a run's."""
+    for steer in steers:
+        if steer.steer_id == steer_id:
+            return receipt_of(steer_id, steer.disposition)
+    return SteerReceipt.unknown()
+
+
+def result_of(handle: SubagentHandle, found: RunResult | None) -> SubagentResult:
+    """What a run came to; the same each time it is asked for."""
+    if found is None:
+        return SubagentResult.unknown(handle)
+    record = found.view.record
+    if not record.is_terminal:
+        return SubagentResult.not_ready(handle, found.view.state)
+    verdict = Verdict.from_json(found.result_json)
+    usage = usage_of(record)
+    return SubagentResult.ended(
+        handle,
+        record.state,
+        started_at=None if record.started_ms is None else record.started_ms / 1000,
+        completed_at=(record.finished_ms or record.updated_ms) / 1000,
+        summary=text_of(found),
+        structured_payload=verdict.payload,
+        error_classification=record.classification,
+        error_message=verdict.message or _message(record),
+        usage_metadata=None if usage is None else usage.to_dict(),
+        tool_execution_summary=_tool_summary(record),
+        metadata=Ticket.from_json(found.request_json).request.metadata,
+        steers=tuple(receipt_of(steer.steer_id, steer.disposition) for steer in found.steers),
+    )
+
+
+def text_of(found: RunResult) -> str | None:
+    """The whole of the last text, of which a result shows a part."""
+    if not found.view.record.is_terminal:
+        return None
+    # Where the store itself ended the run, what its model said last is all there is.
+    return found.partial if found.result_json is None else Verdict.from_json(found.result_json).summary
+
+
+def _message(record: Record) -> str | None:
+    classification = record.classification
+    if classification is not None:
+        return _MESSAGES.get(classification)
+    return _CANCELLED if record.state is SubagentState.CANCELLED else None
+
+
+def _tool_summary(record: Record) -> Mapping[str, Any]:
+    ended_ms = record.finished_ms or record.updated_ms
+    usage = record.usage
+    return {
+        "duration_seconds": (ended_ms - (record.started_ms or ended_ms)) / 1000,
+        "tool_calls": usage.tool_calls,
+        "tools": dict(usage.tools),
+    }

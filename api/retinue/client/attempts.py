@@ -1,0 +1,76 @@
+"""Trying again when the store did not answer, and what to say when it still does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from retinue.contract import (
+    ErrorCode,
+    StoreError,
+    StoreMemoryError,
+    StoreUnavailableError,
+    SubagentHandle,
+    SubagentLifecycleError,
+)
+from retinue.store.connection import ConnectionCut, ReplyTimeout
+
+_FIRST_DELAY_S = 0.02
+_LONGEST_DELAY_S = 0.25
+
+
+class Attempts:
+    """The attempts at one operation. Repeating is safe: every operation is known by its id.
+
+    A command that never left is not repeated, so that a store that is down is reported at once. One whose
+    reply was lost is, under the same id, for that tells what became of it.
+
+    Args:
+        limit_s: How long to go on, in seconds.
+        unknown: Makes the handle of a launch whose outcome stays unknown; None = no launch.
+    """
+
+    def __init__(self, limit_s: float, unknown: Callable[[], SubagentHandle] | None = None) -> None:
+        self._until = time.monotonic() + limit_s
+        self._unknown = unknown
+        self._delay_s = _FIRST_DELAY_S
+        self._was_sent = False
+
+    def next_delay(self, error: StoreError) -> float:
+        """Seconds to wait before the next attempt.
+
+        Raises:
+            SubagentLifecycleError: STORE_UNAVAILABLE, or LAUNCH_UNKNOWN with the handle: no further one.
+        """
+        self._was_sent = self._was_sent or was_sent(error)
+        delay_s, self._delay_s = self._delay_s, min(self._delay_s * 2, _LONGEST_DELAY_S)
+        hopeless = isinstance(error.__context__, ReplyTimeout) or not isinstance(error, StoreUnavailableError)
+        if hopeless or not self._was_sent or time.monotonic() + delay_s > self._until:
+            raise self._fault(error) from error
+        return delay_s
+
+    def _fault(self, error: StoreError) -> SubagentLifecycleError:
+        if self._unknown is not None and self._was_sent:
+            return SubagentLifecycleError(
+                f"the launch was sent, and no answer came: {error}",
+                mend="ask status(error.handle) later, or launch again with the same correlation_id and "
+                'on_duplicate="return"',
+                code=ErrorCode.LAUNCH_UNKNOWN,
+                handle=self._unknown(),
+            )
+        if isinstance(error, StoreMemoryError):
+            message, mend = "the store is at its memory limit", "give the server more memory, or wait"
+        elif isinstance(error, StoreUnavailableError):
+            message, mend = f"the store does not answer: {error}", "see that the server runs, then try again"
+        else:
+            message, mend = f"the store refused: {error}", "see `retinue doctor`"
+        return SubagentLifecycleError(message, mend=mend, code=ErrorCode.STORE_UNAVAILABLE)
+
+
+def was_sent(error: StoreError) -> bool:
+    """Whether the command may have reached the server.
+
+    A link without retries raises in the handling of a cut only once the command was on its way; a
+    connect that fails has no cut as its context, except one that broke off in the greeting.
+    """
+    return isinstance(error, StoreUnavailableError) and isinstance(error.__context__, ConnectionCut)

@@ -1,0 +1,62 @@
+"""What the store's refusal of a launch means to the caller."""
+
+from __future__ import annotations
+
+from retinue.contract import ErrorCode, SubagentLifecycleError
+from retinue.store.launching import DuplicateCorrelation, IdConflict, LimitReached, ParentRefused
+
+LaunchRefusal = DuplicateCorrelation | IdConflict | LimitReached | ParentRefused
+
+_PARENT_FAULTS = {
+    "CANCELLED": "it is being cancelled",
+    "DEADLINE": "its deadline has passed",
+    "STALE": "it has ended, or another attempt owns it",
+    "ITERATION": "it has gone on to another iteration",
+}
+_LIMITS = {
+    "max_live_children": ("live children of one run", "wait for some to end, or raise max_live_children"),
+    "max_tree_children": ("children of one tree", "start another tree, or raise max_tree_children"),
+    "max_depth": ("depth of the tree", "do the work in this run, or raise max_depth"),
+}
+
+
+def refusal(reply: LaunchRefusal, *, correlation_id: str | None = None) -> SubagentLifecycleError:
+    """The error for a launch that the store refused; nothing was written.
+
+    Args:
+        correlation_id: The request's, for the message.
+    """
+    match reply:
+        case LimitReached(name=name, limit=limit, live=live):
+            what, mend = _LIMITS[name]
+            depth = name == "max_depth"
+            return SubagentLifecycleError(
+                f"the {what} is at its limit" + ("" if live is None else f": there are {live}"),
+                field=name,
+                limit=str(limit),
+                mend=mend,
+                code=ErrorCode.DEPTH_EXCEEDED if depth else ErrorCode.CAPACITY_REACHED,
+            )
+        case DuplicateCorrelation(run_id=run_id, conflict=conflict):
+            return SubagentLifecycleError(
+                f"{correlation_id!r} is taken by the run {run_id}"
+                + (", for another request" if conflict else ""),
+                field="correlation_id",
+                limit="unique within a session while its run is kept",
+                mend='use another one, or on_duplicate="return" for the handle that an equal request got',
+                code=ErrorCode.CORRELATION_CONFLICT if conflict else ErrorCode.DUPLICATE_CORRELATION,
+            )
+        case ParentRefused(reason=reason):
+            return SubagentLifecycleError(
+                f"the parent run may not launch: {_PARENT_FAULTS.get(reason, reason)}",
+                field="parent",
+                mend="launch before the run ends",
+                code=ErrorCode.PARENT_ENDED,
+            )
+        case IdConflict(run_id=run_id):
+            return SubagentLifecycleError(
+                f"the run {run_id} was launched with another request",
+                field="request",
+                mend="a tool that is run again must launch the same children in the same order",
+                code=ErrorCode.CORRELATION_CONFLICT,
+            )

@@ -1,0 +1,316 @@
+"""The lifecycle facade for plain code: views, tasks, scripts, and tools in their OS thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Self
+
+from retinue.client import answers, steering
+from retinue.client.clock import WaitClock
+from retinue.client.parent import ParentRun
+from retinue.client.reads import (
+    FOLLOW_EVERY_S,
+    EventCursor,
+    checked_page,
+    checked_place,
+    chunks,
+    is_over,
+)
+from retinue.client.scope import Scope
+from retinue.client.sync_dispatch import SyncDispatch
+from retinue.client.tree import SubagentNode, TreeFold
+from retinue.contract import (
+    ErrorCode,
+    Event,
+    SteerReceipt,
+    SteerState,
+    SubagentCancelResult,
+    SubagentHandle,
+    SubagentLaunchRequest,
+    SubagentLifecycleError,
+    SubagentReconnectResult,
+    SubagentResult,
+    SubagentStatus,
+    SubagentTerminalState,
+)
+from retinue.store import control, reading
+from retinue.store.call import RunKey
+
+if TYPE_CHECKING:
+    from retinue.broker.settings import Settings
+    from retinue.store.subscription import Wake
+
+
+class SubagentLifecycle:
+    """Launches subagents, watches, steers and cancels them; safe to share between OS threads.
+
+    A handle that is malformed, forged, of another session or expired never raises: it gets the UNKNOWN
+    answers. A launch fails closed. Connections are made at the first call, and shared within a process.
+
+    Args:
+        session_id: The session that owns what is launched. None = the running parent's, inside a tool.
+        tenant: The session's tenant.
+        settings: None = the process's own, read at the first call.
+
+    Raises:
+        SubagentLifecycleError: session_id or tenant break their rules. Every call: STORE_UNAVAILABLE
+            within about 3 s where the store does not answer; WRONG_LOOP on the thread of a running event
+            loop.
+    """
+
+    def __init__(
+        self, session_id: str | None = None, *, tenant: str = "_", settings: Settings | None = None
+    ) -> None:
+        self._calls = SyncDispatch(Scope.checked(tenant, session_id), settings)
+
+    @classmethod
+    def operator(cls, tenant: str = "_", *, settings: Settings | None = None) -> Self:
+        """A facade that may act on every session of the tenant; it launches nothing."""
+        made = cls(tenant=tenant, settings=settings)
+        made._calls = SyncDispatch(Scope.checked(tenant, None, is_operator=True), settings)
+        return made
+
+    @classmethod
+    def of_parent(cls, parent: ParentRun, *, settings: Settings | None = None) -> Self:
+        """A facade whose launches are children of a running tool call's run."""
+        made = cls(settings=settings)
+        made._calls = SyncDispatch(Scope.of_parent(parent), settings)
+        return made
+
+    def launch(self, request: object = None, /, **keywords: object) -> SubagentHandle:
+        """Starts one run; once this returned, it ends in exactly one terminal state.
+
+        Args:
+            request: A SubagentLaunchRequest, or a mapping of its fields.
+            keywords: Its fields, in place of a request.
+
+        Returns:
+            The handle, good in every process and after every restart.
+
+        Raises:
+            SubagentLifecycleError: Names field, limit and mend; nothing was launched. LAUNCH_UNKNOWN: it may
+                have been, and the error's handle tells once the store answers.
+        """
+        return self._calls.launch([SubagentLaunchRequest.parse(request, **keywords)])[0]
+
+    def launch_many(self, requests: Iterable[object]) -> tuple[SubagentHandle, ...]:
+        """Starts 1 to 100 runs, all or none.
+
+        Args:
+            requests: Each as `launch` takes it.
+
+        Returns:
+            Their handles, in order.
+
+        Raises:
+            SubagentLifecycleError: As for `launch`.
+        """
+        return self._calls.launch([SubagentLaunchRequest.parse(request) for request in requests])
+
+    def run(
+        self, request: object = None, /, *, wait_seconds: float | None = None, **keywords: object
+    ) -> SubagentResult:
+        """Launches, waits and gives the result.
+
+        Args:
+            request, keywords: As for `launch`.
+            wait_seconds: Longest wait; after it the run goes on, and the result is not ready.
+                None = for ever.
+        """
+        clock = WaitClock(wait_seconds, field="wait_seconds")
+        handle = self.launch(request, **keywords)
+        self._calls.wait_for([handle], clock)
+        return self.result(handle)
+
+    def status(self, handle: object) -> SubagentStatus:
+        """How the run stands now."""
+        target = self._calls.target(handle)
+        if target is None:
+            return SubagentStatus.unknown(handle)
+        return answers.status_of(target.handle, self._calls.view(target.key))
+
+    def wait(self, handle: object, timeout_seconds: float | None = None) -> SubagentTerminalState:
+        """Waits for the run's end; inside a tool, the worker's slot is lent meanwhile.
+
+        Args:
+            timeout_seconds: 0 = look once. None = for ever.
+
+        Raises:
+            SubagentLifecycleError: timeout_seconds is negative or NaN; the store was silent for 30 s.
+        """
+        return self._calls.wait_for([handle], WaitClock(timeout_seconds))[0]
+
+    def wait_any(
+        self, handles: Iterable[object], timeout_seconds: float | None = None
+    ) -> tuple[SubagentTerminalState, ...]:
+        """Waits until one of the runs has ended; an unknown handle counts as ended.
+
+        Returns:
+            For each handle, in order, how its run stands then; `completed` marks those that have ended.
+        """
+        return self._calls.wait_for(list(handles), WaitClock(timeout_seconds))
+
+    def wait_all(
+        self, handles: Iterable[object], timeout_seconds: float | None = None
+    ) -> tuple[SubagentTerminalState, ...]:
+        """Waits until all of the runs have ended.
+
+        Args:
+            timeout_seconds: For all of them together.
+
+        Returns:
+            One for each handle, in order.
+        """
+        clock = WaitClock(timeout_seconds)
+        return tuple(self._calls.wait_for([handle], clock)[0] for handle in handles)
+
+    def result(self, handle: object) -> SubagentResult:
+        """What the run came to, the same each time; NOT_READY while it goes on."""
+        target = self._calls.target(handle)
+        if target is None:
+            return SubagentResult.unknown(handle)
+        return answers.result_of(target.handle, self._calls.found(target))
+
+    def full_text(self, handle: object) -> str | None:
+        """The whole of the last text, where the result's summary is cut; None while the run goes on."""
+        target = self._calls.target(handle)
+        found = self._calls.found(target)
+        return answers.text_of(found) if found else None
+
+    def steer(self, handle: object, text: str) -> bool:
+        """Queues a message for the run's next iteration boundary.
+
+        Returns:
+            Whether it was queued. Blank, too long, ended, cancelled, unknown: False.
+        """
+        try:
+            return self.send_steer(handle, text).state is SteerState.QUEUED
+        except SubagentLifecycleError as error:
+            if error.code in (ErrorCode.INVALID_REQUEST, ErrorCode.CAPACITY_REACHED):
+                return False
+            raise
+
+    def send_steer(self, handle: object, text: str, *, steer_id: str | None = None) -> SteerReceipt:
+        """Queues a message as `steer` does, and gives the receipt to ask about later.
+
+        Args:
+            steer_id: The message's identity: sent again under the same id it is not queued twice.
+                None = a fresh one.
+
+        Raises:
+            SubagentLifecycleError: The text is blank or over 32,000 characters; the run takes no more.
+        """
+        message = steering.checked_text(text)
+        name = steering.new_steer_id() if steer_id is None else steering.checked_steer_id(steer_id)
+        target = self._calls.target(handle)
+        if target is None:
+            return SteerReceipt.unknown(handle)
+        call = control.steer(
+            target.key, steer_id=name, message=message, max_steers=self._calls.settings.max_steers
+        )
+        return steering.receipt(name, self._calls.connections().store.run(call))
+
+    def steer_status(self, handle: object, steer_id: str) -> SteerReceipt:
+        """What became of a message: queued, delivered in which iteration, or missed."""
+        target = self._calls.target(handle)
+        found = self._calls.found(target)
+        return answers.find_receipt(found.steers, steer_id) if found else SteerReceipt.unknown(handle)
+
+    def cancel(self, handle: object, reason: str | None = None) -> SubagentCancelResult:
+        """Cancels the run and everything below it; accepted again when repeated.
+
+        Args:
+            reason: For the event log; the first 500 characters are kept.
+        """
+        text = steering.checked_reason(reason)
+        target = self._calls.target(handle)
+        if target is None:
+            return SubagentCancelResult.unknown(handle)
+        reply = self._calls.connections().store.run(control.cancel(target.key, reason=text))
+        if reply.outcome == "ACCEPTED":
+            self._calls.sweep(target.key)
+        return answers.cancel_of(reply)
+
+    def reconnect(self, handle: object) -> SubagentReconnectResult:
+        """Whether the handle still leads to a run, after whatever restart; it never starts one."""
+        target = self._calls.target(handle)
+        return answers.reconnect_of(self._calls.view(target.key) if target else None)
+
+    def list(
+        self, *, session_id: str | None = None, offset: int = 0, limit: int = 100
+    ) -> tuple[SubagentStatus, ...]:
+        """The session's root runs, newest first.
+
+        Args:
+            session_id: An operator's choice; others may leave it out.
+            offset: How many of the newest to pass over.
+            limit: Longest page. It may be shorter: runs that have expired are left out.
+        """
+        scope, connections = self._calls.scope, self._calls.connections()
+        session, window = scope.listed_session(session_id), checked_page(offset, limit)
+        run_ids = connections.store.run(
+            reading.read_session(scope.tenant, session, offset=window[0], limit=window[1])
+        )
+        page: list[SubagentStatus] = []
+        for chunk in chunks([RunKey(scope.tenant, run_id) for run_id in run_ids]):
+            runs = connections.store.run_all([reading.read_result(key) for key in chunk])
+            page += answers.page_of(connections.keyring.ring(), scope.tenant, chunk, runs)
+        return tuple(page)
+
+    def events(self, handle: object, *, after: int = 0, follow: bool = False) -> Iterator[Event]:
+        """The events of the tree that a run belongs to, in order; none for an unknown handle.
+
+        Args:
+            handle: A handle, or a run id of this session.
+            after: The sequence number of the last one known; the first event has 1.
+            follow: Go on with new ones until the run has ended.
+        """
+        place = checked_place(after)
+        self._calls.connections()
+        return self._events(handle, place, follow=follow)
+
+    def tree(self, handle: object) -> tuple[SubagentNode, ...]:
+        """The run and all its descendants, parents first; empty for an unknown handle.
+
+        Args:
+            handle: A handle, or a run id of this session.
+        """
+        found = self._calls.owned_run(handle)
+        if found is None:
+            return ()
+        key = found[0]
+        fold = TreeFold(self.events(key.run_id))
+        run_ids = fold.run_ids(key.run_id)
+        views = self._calls.views([RunKey(key.tenant, run_id) for run_id in run_ids])
+        return fold.nodes(run_ids, views)
+
+    def close(self) -> None:
+        """Ends the connections that this process shares for the store; the next call makes new ones."""
+        self._calls.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def _events(self, handle: object, after: int, *, follow: bool) -> Iterator[Event]:
+        calls = self._calls
+        found = calls.owned_run(handle)
+        if found is None:
+            return
+        key, view = found
+        cursor = EventCursor(key.tenant, view.record.root_id, after)
+        with ExitStack() as stack:
+            wake: Wake | None = None
+            while True:
+                # Asked first: what the run did before its end then stands in what is read.
+                ended = not follow or is_over(calls.view(key))
+                while batch := cursor.take(calls.connections().store.run(cursor.next_read())):
+                    yield from batch
+                if ended:
+                    return
+                wake = wake or stack.enter_context(calls.watching([key]))
+                with calls.lent():
+                    wake.wait(FOLLOW_EVERY_S)

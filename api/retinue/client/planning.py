@@ -1,0 +1,258 @@
+"""From a request to what the store writes: every check of a launch that needs more than the request."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from retinue.agents import Grant
+from retinue.agents.grants import check_known_toolsets
+from retinue.broker.catalogue import AgentEntry, CatalogueSnapshot
+from retinue.broker.envelope import EnvelopeTemplate, WakeUpKind
+from retinue.broker.routes import queue_for, queue_key
+from retinue.broker.settings import Settings
+from retinue.client.parent import ParentBinding
+from retinue.client.ticket import Ticket
+from retinue.contract import (
+    ErrorCode,
+    OnParentEnd,
+    Role,
+    SubagentLaunchRequest,
+    SubagentLifecycleError,
+    request_digest,
+    task_id,
+)
+from retinue.store.keys import correlation_digest
+from retinue.store.launching import NewRun
+
+__all__ = ["LaunchPlanner", "ParentBinding", "Plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A launch that has passed every check but those of the store.
+
+    Args:
+        new_run: What the store writes.
+        ticket: What it keeps for later readers; it stands in `new_run` too.
+        session_ttl_s: How long the session's list outlives its last launch.
+    """
+
+    new_run: NewRun
+    ticket: Ticket
+    session_ttl_s: int
+
+
+class LaunchPlanner:
+    """Plans launches.
+
+    Args:
+        settings: Of this process.
+        template: The wake-up's message, for the script to push; None = the broker is another server.
+    """
+
+    def __init__(self, settings: Settings, template: EnvelopeTemplate | None) -> None:
+        self._settings = settings
+        self._template = template
+
+    def plan(
+        self,
+        request: SubagentLaunchRequest,
+        snapshot: CatalogueSnapshot,
+        *,
+        tenant: str,
+        session_id: str,
+        run_id: str,
+        parent: ParentBinding | None = None,
+        slot: str | None = None,
+        slot_tool: str = "",
+        thread_id: str | None = None,
+        thread_ttl_s: int | None = None,
+        by_model: bool = False,
+    ) -> Plan:
+        """The launch of one run.
+
+        Args:
+            request: Checked in itself already.
+            snapshot: What workers advertise.
+            tenant, session_id: Who owns the run.
+            run_id: Its id.
+            parent: The launching run. None = a root.
+            slot: The parent's call that waits for it (iteration:index).
+            slot_tool: The tool that is called there.
+            thread_id: Where it writes its messages. None = a thread of its own.
+            thread_ttl_s: How long that is kept after its end. None = a root's as a conversation, a child's
+                as a result.
+            by_model: A model asks: a leaf may only delegate to the sub-agents that its declaration names.
+
+        Raises:
+            SubagentLifecycleError: Names field, limit and mend.
+        """
+        settings = self._settings
+        name = request.agent or settings.delegation.default_agent_name
+        self._check_session(request, session_id)
+        entry = self._agent(request, snapshot, name)
+        self._check_roster(request, name, parent if by_model else None)
+        self._check_provider(request, snapshot)
+        self._check_toolsets(request, snapshot, parent)
+        self._check_workspace(request)
+        self._check_on_done(request)
+        depth = parent.depth + 1 if parent else 0
+        max_depth = self._max_depth(request, parent)
+        role = request.role if depth < max_depth else Role.LEAF
+        ticket = Ticket(
+            request=request,
+            role=role,
+            provider=request.provider or (entry.provider if entry else None),
+            model=request.model or (entry.model if entry else None),
+            inherited=parent.inheritance if parent else None,
+        )
+        correlation = request.correlation_id
+        queue = queue_for(name, settings, entry.queue if entry else None)
+        default_ttl = settings.result_ttl_seconds if parent else settings.conversation_ttl_seconds
+        limits = request.limits
+        most_children = limits.max_children if limits and limits.max_children is not None else None
+        new_run = NewRun(
+            run_id=run_id,
+            digest=request_digest(request),
+            request_json=ticket.to_json(),
+            agent=name,
+            agent_json=json.dumps(name),
+            queue=queue,
+            priority=request.priority.step,
+            correlation=correlation_digest(session_id, correlation) if correlation else None,
+            return_duplicate=request.on_duplicate.value == "return",
+            slot=slot,
+            slot_tool=slot_tool,
+            timeout_ms=round((request.timeout_seconds or 0) * 1000) or (1 if request.timeout_seconds else 0),
+            max_iterations=request.max_iterations or settings.max_iterations,
+            thread_id=thread_id or run_id,
+            thread_ttl_s=default_ttl if thread_ttl_s is None else thread_ttl_s,
+            first_message=_first_message(request),
+            abandon=request.on_parent_end is OnParentEnd.ABANDON,
+            max_live_children=_lower(most_children, settings.max_live_children),
+            max_depth=max_depth,
+            grant_json=_narrowing(request),
+            result_ttl_s=settings.result_ttl_seconds,
+            broker_list=queue_key(queue, request.priority.step) if self._template else None,
+            envelope=self._envelope(tenant, run_id, name, queue, request.priority.step, parent),
+        )
+        return Plan(new_run, ticket, settings.result_ttl_seconds + settings.conversation_ttl_seconds)
+
+    def tree_cap(self, request: SubagentLaunchRequest) -> int:
+        """Most children of the tree that a root starts."""
+        asked = request.limits.max_tree if request.limits else None
+        return _lower(asked, self._settings.max_tree_children)
+
+    def _envelope(
+        self, tenant: str, run_id: str, name: str, queue: str, step: int, parent: ParentBinding | None
+    ) -> bytes | None:
+        if self._template is None:
+            return None
+        parent_task = task_id(parent.run_id, 1) if parent else None
+        root_task = task_id(parent.root_id if parent else run_id, 1)
+        return self._template.fill(
+            WakeUpKind.DELEGATE, tenant, run_id, 1, root_task, parent_task, name, queue, step
+        )
+
+    def _check_session(self, request: SubagentLaunchRequest, session_id: str) -> None:
+        if request.parent_session_id not in (None, session_id):
+            raise SubagentLifecycleError(
+                "is not the session that launches",
+                field="parent_session_id",
+                limit=session_id,
+                mend="leave it out, or use the facade of that session",
+            )
+
+    def _agent(
+        self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot, name: str
+    ) -> AgentEntry | None:
+        if snapshot.is_empty:
+            raise SubagentLifecycleError(
+                "no worker has ever advertised an agent",
+                field="agent",
+                mend="start a worker: `retinue worker your.agents.module`",
+                code=ErrorCode.NO_WORKER,
+            )
+        found = snapshot.agent(name)
+        if found is None and request.agent is not None:
+            raise SubagentLifecycleError(
+                f"no agent is named {name!r}{_near(name, snapshot.agents)}",
+                field="agent",
+                limit=f"one of {', '.join(sorted(snapshot.agents))}",
+                mend="name a known agent, or start a worker that has it",
+                code=ErrorCode.UNKNOWN_AGENT,
+            )
+        return found
+
+    def _check_roster(self, request: SubagentLaunchRequest, name: str, parent: ParentBinding | None) -> None:
+        if parent is not None and parent.role is Role.LEAF and name not in parent.roster:
+            raise SubagentLifecycleError(
+                f"{parent.agent} may not delegate to {name!r}",
+                field="agent",
+                limit=f"one of {', '.join(parent.roster) or '(none)'}",
+                mend='declare it as a sub-agent, or launch the parent with role="orchestrator"',
+                code=ErrorCode.UNKNOWN_AGENT,
+            )
+
+    def _check_provider(self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot) -> None:
+        known = {*snapshot.providers, *self._settings.providers}
+        if request.provider is not None and request.provider not in known:
+            raise SubagentLifecycleError(
+                f"no provider is named {request.provider!r}{_near(request.provider, known)}",
+                field="provider",
+                limit=f"one of {', '.join(sorted(known)) or '(none)'}",
+                mend="name a configured provider, or add [providers.<name>] to the workers' settings",
+                code=ErrorCode.UNKNOWN_PROVIDER,
+            )
+
+    def _check_toolsets(
+        self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot, parent: ParentBinding | None
+    ) -> None:
+        check_known_toolsets(request.allowed_toolsets, snapshot.toolsets)
+        (parent.grant if parent else Grant()).check_not_broadened(request.allowed_toolsets)
+
+    def _check_workspace(self, request: SubagentLaunchRequest) -> None:
+        if request.working_directory is not None and self._settings.workspace_root is None:
+            raise SubagentLifecycleError(
+                "there is no workspace to work in",
+                field="working_directory",
+                mend="set workspace_root (RETINUE_WORKSPACE_ROOT) here and for the workers",
+            )
+
+    def _check_on_done(self, request: SubagentLaunchRequest) -> None:
+        if request.on_done is not None and request.on_done.task not in self._settings.on_done_tasks:
+            raise SubagentLifecycleError(
+                f"the task {request.on_done.task!r} is not allowed",
+                field="on_done.task",
+                limit=f"one of {', '.join(self._settings.on_done_tasks) or '(none)'}",
+                mend="add its name to the setting on_done_tasks",
+            )
+
+    def _max_depth(self, request: SubagentLaunchRequest, parent: ParentBinding | None) -> int:
+        ceiling = parent.max_depth if parent else self._settings.max_depth
+        asked = request.limits.max_depth if request.limits else None
+        return _lower(asked, ceiling)
+
+
+def _first_message(request: SubagentLaunchRequest) -> str:
+    text = request.goal if not request.context else f"{request.goal}\n\nContext:\n{request.context}"
+    return json.dumps({"role": "user", "content": text}, ensure_ascii=False, separators=(",", ":"))
+
+
+def _narrowing(request: SubagentLaunchRequest) -> str | None:
+    """How the launch narrows its ancestors' rights, as JSON; None = not at all."""
+    if request.allowed_toolsets is None and not request.blocked_tools:
+        return None
+    return Grant(toolsets=request.allowed_toolsets, blocked_tools=request.blocked_tools).model_dump_json()
+
+
+def _lower(asked: int | None, ceiling: int) -> int:
+    return ceiling if asked is None else min(asked, ceiling)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

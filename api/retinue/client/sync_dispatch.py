@@ -1,0 +1,230 @@
+"""How the synchronous facade reaches the store: whose call it is, which connections, in which order.
+
+Its asynchronous twin is async_dispatch.py; what both decide alike stands in batch, scope, clock, answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import TYPE_CHECKING
+
+from retinue.client import answers
+from retinue.client.batch import LaunchBatch
+from retinue.client.clock import WaitClock
+from retinue.client.connections import Connections, connections_for
+from retinue.client.parent import current_parent
+from retinue.client.reads import chunks, is_over, places_of
+from retinue.client.scope import Scope, Target
+from retinue.contract import (
+    ErrorCode,
+    SubagentHandle,
+    SubagentLaunchRequest,
+    SubagentLifecycleError,
+    SubagentTerminalState,
+)
+from retinue.store import control, reading
+from retinue.store.call import RunKey
+from retinue.store.reading import RunResult, RunView
+from retinue.store.subscription import Wake
+
+if TYPE_CHECKING:
+    from retinue.broker.settings import Settings
+    from retinue.client.planning import LaunchPlanner
+
+
+class SyncDispatch:
+    """The calls of one facade.
+
+    Args:
+        scope: As it was made; one without a session takes the running parent's at each call.
+        settings: None = the process's own, read at the first call.
+    """
+
+    def __init__(self, scope: Scope, settings: Settings | None) -> None:
+        self._own_scope = scope
+        self._settings = settings
+        self._connected: Connections | None = None
+        self._planner: tuple[Connections, LaunchPlanner] | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """Who asks now."""
+        return self._own_scope.now()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force.
+
+        Raises:
+            SettingsError: They cannot be read.
+        """
+        if self._settings is None:
+            from retinue.broker.settings import load_settings
+
+            self._settings = load_settings()
+        return self._settings
+
+    def connections(self) -> Connections:
+        """The process's connections.
+
+        Raises:
+            SubagentLifecycleError: WRONG_LOOP: to wait here would stop a running event loop.
+            SettingsError: No store is set.
+        """
+        refuse_running_loop()
+        found = self._connected
+        if found is None or found.closed or found.pid != os.getpid():
+            found = self._connected = connections_for(self.settings)
+        return found
+
+    def close(self) -> None:
+        """Ends the shared connections, if this facade has used them."""
+        found, self._connected, self._planner = self._connected, None, None
+        if found is not None and found.pid == os.getpid():
+            found.close()
+
+    def target(self, handle: object) -> Target | None:
+        """Where a genuine handle leads to; None = it is not genuine, or not in the scope."""
+        connections, scope = self.connections(), self.scope
+        candidate = scope.candidate(handle)
+        if candidate is None or not connections.keyring.verify(scope.tenant, candidate):
+            return None
+        return scope.target(candidate)
+
+    def owned_run(self, handle: object) -> tuple[RunKey, RunView] | None:
+        """A run by its handle or, for runs of the scope, by its bare id; None = there is none."""
+        scope = self.scope
+        target = None if isinstance(handle, str) else self.target(handle)
+        key = target.key if target else scope.run_key(handle)
+        view = self.view(key) if key else None
+        return (key, view) if key and view and scope.owns(view.record) else None
+
+    def view(self, key: RunKey) -> RunView | None:
+        """A run's record."""
+        return self.connections().store.run(reading.read_status(key))
+
+    def views(self, run_keys: Sequence[RunKey]) -> dict[str, RunView | None]:
+        """The records of several runs, by id."""
+        found: dict[str, RunView | None] = {}
+        for chunk in chunks(run_keys):
+            views = self.connections().store.run_all([reading.read_status(key) for key in chunk])
+            found |= {key.run_id: view for key, view in zip(chunk, views, strict=True)}
+        return found
+
+    def found(self, target: Target | None) -> RunResult | None:
+        """A run with its result, request and steers."""
+        return self.connections().store.run(reading.read_result(target.key)) if target else None
+
+    def launch(self, requests: Sequence[SubagentLaunchRequest]) -> tuple[SubagentHandle, ...]:
+        """Launches runs, all or none."""
+        connections = self.connections()
+        batch = LaunchBatch(requests, self.scope)
+        ring, store = connections.keyring.ring(), connections.store
+        self._plan(connections, batch)
+        while (call := batch.call()) is not None:
+            wakeups = () if self.settings.same_server else batch.wakeups()
+            reply = store.run(call, unknown=lambda: batch.draft(ring))
+            existing = batch.settle(ring, reply)
+            if existing is None:
+                connections.wake(wakeups)
+            else:
+                batch.found(ring, existing, store.run(reading.read_result(existing)))
+        return batch.handles()
+
+    def sweep(self, key: RunKey) -> None:
+        """Ends what no worker holds in a cancelled subtree; what is left over is the reaper's."""
+        connections = self.connections()
+        cursor: str | None = ""
+        try:
+            while cursor is not None:
+                swept = connections.store.run(control.sweep(key, cursor=cursor))
+                connections.wake(swept.wakeups)
+                cursor = swept.cursor or None
+        except SubagentLifecycleError:
+            # The cancel itself was accepted, and its mark stands.
+            return
+
+    def wait_for(self, handles: Sequence[object], clock: WaitClock) -> tuple[SubagentTerminalState, ...]:
+        """Waits until one of the runs has ended, or the time is over."""
+        targets = [self.target(handle) for handle in handles]
+        run_keys = list({target.key.run_id: target.key for target in targets if target}.values())
+        views = self._first_end(run_keys, clock, look_once=None in targets)
+        timed_out = clock.is_over and not any(is_over(view) for view in views.values())
+        return tuple(
+            answers.ended_state(target.handle, views[target.key.run_id], timed_out=timed_out)
+            if target
+            else SubagentTerminalState.unknown(handle)
+            for handle, target in zip(handles, targets, strict=True)
+        )
+
+    def watching(self, run_keys: Sequence[RunKey]) -> AbstractContextManager[Wake]:
+        """Is woken by the end of any of the runs."""
+        return self.connections().subscriptions.watch_any(places_of(run_keys))
+
+    def lent(self) -> AbstractContextManager[None]:
+        """Inside a tool, the worker's slot serves other runs meanwhile."""
+        parent = self.scope.parent or current_parent.get()
+        return parent.lend() if parent else nullcontext()
+
+    def _first_end(
+        self, run_keys: Sequence[RunKey], clock: WaitClock, *, look_once: bool
+    ) -> dict[str, RunView | None]:
+        if not run_keys:
+            return {}
+        with ExitStack() as stack:
+            wake = stack.enter_context(self.watching(run_keys))
+            views: dict[str, RunView | None] = {}
+            is_lent = False
+            while True:
+                pause_s = clock.pause()
+                try:
+                    views = self.views(run_keys)
+                    clock.answered()
+                except SubagentLifecycleError as error:
+                    pause_s = clock.outage_pause(error)
+                else:
+                    if look_once or clock.is_over or any(is_over(view) for view in views.values()):
+                        return views
+                if not is_lent:
+                    stack.enter_context(self.lent())
+                    is_lent = True
+                wake.wait(pause_s)
+
+    def _plan(self, connections: Connections, batch: LaunchBatch) -> None:
+        planner = self._planner_of(connections)
+        try:
+            batch.plan(planner, connections.catalogue.snapshot())
+        except SubagentLifecycleError as error:
+            if not batch.may_be_new(error):
+                raise
+        else:
+            return
+        batch.plan(planner, connections.catalogue.snapshot(fresh=True))
+
+    def _planner_of(self, connections: Connections) -> LaunchPlanner:
+        if self._planner is None or self._planner[0] is not connections:
+            from retinue.client.planning import LaunchPlanner
+
+            template = connections.waker.template if self.settings.same_server else None
+            self._planner = connections, LaunchPlanner(self.settings, template)
+        return self._planner[1]
+
+
+def refuse_running_loop() -> None:
+    """Refuses to block an event loop.
+
+    Raises:
+        SubagentLifecycleError: WRONG_LOOP.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise SubagentLifecycleError(
+        "a call of SubagentLifecycle would block the event loop that runs on this thread",
+        mend="await the method of the same name of AsyncSubagentLifecycle",
+        code=ErrorCode.WRONG_LOOP,
+    )

@@ -1,0 +1,82 @@
+"""Runs that stand in this process's name though it does not run them: the reply to their claim was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from retinue.broker.casualties import Pipelines, Wakes, owned_members, take_over_owned
+from retinue.broker.settings import Settings
+from retinue.contract import RetinueError
+from retinue.store.store import AsyncStore
+
+_log = logging.getLogger("retinue.worker")
+EVERY_S = 5.0
+
+
+class OwnerCheck:
+    """Compares now and then what stands in a process's name with what it runs, and hands the rest back.
+
+    Args:
+        store, link: The store, for operations and for plain commands.
+        waker: Sends the wake-ups of what is handed back.
+        settings: Of this process.
+        process: The process.
+        held: The members that it runs, or is claiming just now.
+        every_s: Seconds between checks.
+    """
+
+    def __init__(
+        self,
+        store: AsyncStore,
+        link: Pipelines,
+        waker: Wakes,
+        settings: Settings,
+        process: str,
+        held: Callable[[], set[str]],
+        *,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._store = store
+        self._link = link
+        self._waker = waker
+        self._settings = settings
+        self._process = process
+        self._held = held
+        self._every_s = every_s
+        self._suspects: set[str] = set()
+
+    async def run(self) -> None:
+        """Checks until it is cancelled."""
+        while True:
+            await asyncio.sleep(self._every_s)
+            try:
+                await self.check()
+            except RetinueError as fault:
+                _log.warning("owner_check.failed error=%s", type(fault).__name__)
+
+    async def check(self) -> int:
+        """One check; a run is handed back once two checks in a row have found it.
+
+        Returns:
+            How many were handed back.
+
+        Raises:
+            StoreError: The store could not be asked.
+        """
+        strays = await owned_members(self._link, self._process) - self._held()
+        confirmed, self._suspects = strays & self._suspects, strays
+        if not confirmed:
+            return 0
+        count = await take_over_owned(
+            self._store,
+            self._link,
+            self._waker,
+            self._process,
+            dead=False,
+            losses_before_end=self._settings.losses_before_worker_lost,
+            only=lambda member: member in confirmed and member not in self._held(),
+        )
+        _log.warning("runs.handed_back process=%s count=%d", self._process, count)
+        return count

@@ -1,0 +1,72 @@
+"""The parts of the settings with a shape of their own: names, durability, delegation, handle keys."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from pydantic_settings import NoDecode
+
+_HANDLE_SECRET_MIN_CHARS = 32
+
+
+def _split_commas(value: object) -> object:
+    """Read `a, b` from a variable as two names; a list is left alone."""
+    if isinstance(value, str):
+        return tuple(name.strip() for name in value.split(",") if name.strip())
+    return value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
+"""A list of names: a TOML array, or text with commas in a variable."""
+
+
+class Durability(StrEnum):
+    """How much an acknowledged write may still be lost when the server's machine dies."""
+
+    EVERYSEC = "everysec"
+    """The server's append-only file is synced once a second: at most the last second is lost."""
+    STRICT = "strict"
+    """It is synced with every write (`appendfsync always`), and a replica, if there is one, has the write."""
+
+
+class DelegationSettings(BaseModel):
+    """Rules for every launch, whoever makes it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    blocked_tools: Names = Field(
+        default=(), description="Tools that no run may use. Empty = none is blocked."
+    )
+    default_agent_name: str = Field(
+        default="assistant",
+        min_length=1,
+        max_length=64,
+        description="Name shown for a run without `agent`: generic instructions, the granted toolsets.",
+    )
+
+
+class HandleKeySettings(BaseModel):
+    """One key of the ring that signs handles."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+
+    kid: str = Field(
+        pattern=r"^[A-Za-z0-9_-]{1,32}$", description="Name of the key; part of each handle it signs."
+    )
+    secret: SecretStr = Field(description="The key itself, 32 characters or more.")
+    state: Literal["verify", "sign"] = Field(
+        default="verify",
+        description="sign = new handles use it (exactly one key); verify = old ones stay valid.",
+    )
+
+    @field_validator("secret")
+    @classmethod
+    def _must_be_long(cls, value: SecretStr) -> SecretStr:
+        if len(value.get_secret_value()) < _HANDLE_SECRET_MIN_CHARS:
+            raise ValueError(
+                f"must have {_HANDLE_SECRET_MIN_CHARS} characters or more; "
+                'python -c "import secrets; print(secrets.token_urlsafe(32))" makes one'
+            )
+        return value

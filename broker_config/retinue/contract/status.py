@@ -1,0 +1,170 @@
+"""What the lifecycle calls answer, except for the result: small frozen records.
+
+Each has `unknown()`, the answer for a handle that is malformed, forged, foreign or expired: the calls
+answer so at once and never raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from .classification import ErrorClassification
+from .handle import SubagentHandle, coerce_handle
+from .states import Phase, SubagentState
+from .usage import Usage
+
+
+class SteerState(StrEnum):
+    """What became of a steering message."""
+
+    QUEUED = "queued"  # accepted, and to be delivered at the next iteration boundary
+    DELIVERED = "delivered"  # the model has seen it
+    MISSED = "missed"  # the run ended first
+    UNSUPPORTED = "unsupported"  # the run's kind of agent cannot be steered
+    UNKNOWN = "unknown"  # no such run or message for this caller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentStatus:
+    """How a run stands now."""
+
+    handle: SubagentHandle | None  # None = what was given is no handle
+    state: SubagentState
+    phase: Phase = Phase.NONE
+    updated_at: float | None = None  # epoch seconds of the last transition; None = unknown run
+    iteration: int = 0  # the last one begun; 0 = none yet
+    usage: Usage | None = None  # None = unknown
+    limits: Mapping[str, Any] = field(default_factory=dict[str, Any])  # in force for the run, by name
+    diagnostic: str | None = None  # why there is no worker, or no such handle
+    agent: str | None = None  # the active one; None = unknown run
+    model: str | None = None  # pinned at the first boundary; None = not yet, or none
+    provider: str | None = None  # likewise
+
+    @classmethod
+    def unknown(cls, handle: object = None) -> SubagentStatus:
+        """The answer for a handle that leads nowhere."""
+        return cls(
+            handle=coerce_handle(handle),
+            state=SubagentState.UNKNOWN,
+            diagnostic=ErrorClassification.UNKNOWN_HANDLE.value,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "handle": _handle_dict(self.handle),
+            "state": self.state.value,
+            "phase": self.phase.value,
+            "updated_at": self.updated_at,
+            "iteration": self.iteration,
+            "usage": None if self.usage is None else self.usage.to_dict(),
+            "limits": dict(self.limits),
+            "diagnostic": self.diagnostic,
+            "agent": self.agent,
+            "model": self.model,
+            "provider": self.provider,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentTerminalState:
+    """How a wait ended."""
+
+    handle: SubagentHandle | None
+    state: SubagentState
+    completed: bool  # there is nothing to wait for any more
+    timed_out: bool = False  # the wait's own time was over first; the run goes on
+    diagnostic: str | None = None
+
+    @classmethod
+    def unknown(cls, handle: object = None) -> SubagentTerminalState:
+        """The answer for a handle that leads nowhere: completed, because waiting longer is no use."""
+        return cls(
+            handle=coerce_handle(handle),
+            state=SubagentState.UNKNOWN,
+            completed=True,
+            diagnostic=ErrorClassification.UNKNOWN_HANDLE.value,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "handle": _handle_dict(self.handle),
+            "state": self.state.value,
+            "completed": self.completed,
+            "timed_out": self.timed_out,
+            "diagnostic": self.diagnostic,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentCancelResult:
+    """What a cancel or interrupt did. Accepted is not ended: wait() or result() tells that."""
+
+    accepted: bool
+    state: SubagentState
+    unknown_handle: bool = False
+    already_terminal: bool = False
+    unsupported: bool = False  # the run's kind of agent cannot be stopped at a boundary
+
+    @classmethod
+    def unknown(cls, handle: object = None) -> SubagentCancelResult:
+        """The answer for a handle that leads nowhere; it does not carry the handle."""
+        return cls(accepted=False, state=SubagentState.UNKNOWN, unknown_handle=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "accepted": self.accepted,
+            "state": self.state.value,
+            "unknown_handle": self.unknown_handle,
+            "already_terminal": self.already_terminal,
+            "unsupported": self.unsupported,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentReconnectResult:
+    """Whether a handle leads to a run, after whatever restart. Reconnecting never starts one."""
+
+    connected: bool
+    state: SubagentState
+    diagnostic: str | None = None
+
+    @classmethod
+    def unknown(cls, handle: object = None) -> SubagentReconnectResult:
+        """The answer for a handle that leads nowhere; it does not carry the handle."""
+        return cls(
+            connected=False,
+            state=SubagentState.UNKNOWN,
+            diagnostic=ErrorClassification.RECONNECT_UNAVAILABLE.value,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"connected": self.connected, "state": self.state.value, "diagnostic": self.diagnostic}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteerReceipt:
+    """What became of one steering message, as far as is known now."""
+
+    steer_id: str  # "" = it was not accepted, so there is nothing to ask about later
+    state: SteerState
+    iteration: int | None = None  # in which the model saw it; None = not delivered
+
+    @classmethod
+    def unknown(cls, handle: object = None) -> SteerReceipt:
+        """The answer for a handle or a message that leads nowhere; it does not carry the handle."""
+        return cls(steer_id="", state=SteerState.UNKNOWN)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"steer_id": self.steer_id, "state": self.state.value, "iteration": self.iteration}
+
+
+def _handle_dict(handle: SubagentHandle | None) -> dict[str, Any] | None:
+    return None if handle is None else handle.to_dict()

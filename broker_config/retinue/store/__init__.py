@@ -1,0 +1,24 @@
+"""The truth: keys, one Lua script an operation, and the calls that run them, in two colours.
+
+`keys` is the catalogue of keys. An operation is a value, made by `launching`, `running`, `control` or
+`reading`, that `Store` and `AsyncStore` run over a link.
+"""
+
+from retinue.store.call import CommandCall, RunKey, ScriptCall
+from retinue.store.link import AsyncLink
+from retinue.store.record import Record, WakeUp, WakeUpKind
+from retinue.store.store import AsyncStore, Store
+from retinue.store.sync_link import SyncLink
+
+__all__ = [
+    "AsyncLink",
+    "AsyncStore",
+    "CommandCall",
+    "Record",
+    "RunKey",
+    "ScriptCall",
+    "Store",
+    "SyncLink",
+    "WakeUp",
+    "WakeUpKind",
+]

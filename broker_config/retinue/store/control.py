@@ -1,0 +1,136 @@
+"""What is done to a run from outside: steer, cancel, sweep; and what the reaper does: timers, wake-ups."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from retinue.contract import SubagentState
+from retinue.store import keys
+from retinue.store.call import RunKey, ScriptCall, on_run, text, unexpected
+from retinue.store.record import WakeUp, WakeUpKind, parse_wake_up
+from retinue.store.running import Ended
+from retinue.store.scripts import script
+
+SWEEP_CHUNK = 50
+"""Runs that one sweep may end: about 5 ms of the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class SteerReply:
+    """QUEUED, KNOWN (`detail` = q, d<iteration> or m), UNKNOWN, TERMINAL, CANCELLED, UNSUPPORTED, CAPACITY."""
+
+    outcome: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReply:
+    """ACCEPTED (also when repeated), UNKNOWN or TERMINAL (`state` says which)."""
+
+    outcome: str
+    state: SubagentState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """One chunk of a sweep: go on from `cursor` until it is empty."""
+
+    cursor: str
+    ended: int
+    running: int
+    wakeups: tuple[WakeUp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsSweep:
+    """The timer stands for a mark: sweep the subtree."""
+
+
+def steer(run: RunKey, *, steer_id: str, message: str, max_steers: int) -> ScriptCall[SteerReply]:
+    """Queues a message for the next boundary.
+
+    Args:
+        steer_id: Its identity: a repeat answers how the first stands.
+        max_steers: Most a run takes in its life.
+    """
+
+    def parse(reply: Any) -> SteerReply:
+        return SteerReply(text(reply[0]), text(reply[1]) if len(reply) > 1 else "")
+
+    return on_run("steer", run, (steer_id, json.dumps(message), max_steers), parse)
+
+
+def cancel(run: RunKey, *, reason: str) -> ScriptCall[CancelReply]:
+    """Marks a run and its whole subtree as cancelled. Sweep it afterwards."""
+
+    def parse(reply: Any) -> CancelReply:
+        state = SubagentState(text(reply[1])) if len(reply) > 1 else None
+        return CancelReply(text(reply[0]), state)
+
+    return on_run("cancel", run, (json.dumps(reason),), parse)
+
+
+def sweep(run: RunKey, *, cursor: str = "") -> ScriptCall[Swept]:
+    """Ends what no worker holds in a marked subtree, and tells the owners of the rest."""
+
+    def parse(reply: Any) -> Swept:
+        wakeups = tuple(wake for raw in reply[3] if (wake := parse_wake_up(run.tenant, raw)))
+        return Swept(text(reply[0]), int(reply[1]), int(reply[2]), wakeups)
+
+    return on_run("sweep", run, (cursor, SWEEP_CHUNK), parse)
+
+
+def timer(run: RunKey, *, again_ms: int) -> ScriptCall[NeedsSweep | Ended | None]:
+    """Does what a due timer asks for; None = nothing, or not yet.
+
+    Args:
+        again_ms: When to look again at a run that is still on a worker, or being swept.
+    """
+
+    def parse(reply: Any) -> NeedsSweep | Ended | None:
+        match text(reply[0]):
+            case "SWEEP":
+                return NeedsSweep()
+            case "ENDED":
+                wakeup = parse_wake_up(run.tenant, reply[2]) if len(reply) > 2 else None
+                return Ended(SubagentState(text(reply[1])), wakeup)
+            case "LATER" | "NOTHING":
+                return None
+            case _:
+                raise unexpected("timer", reply)
+
+    return on_run("timer", run, (again_ms,), parse)
+
+
+def no_worker(run: RunKey) -> ScriptCall[bool]:
+    """Says of a queued run that no live worker can run it; False = not queued, or claimed before."""
+
+    def parse(reply: Any) -> bool:
+        return text(reply[0]) == "OK"
+
+    return on_run("no_worker", run, (), parse)
+
+
+def elect(process: str, *, lease_ms: int) -> ScriptCall[bool]:
+    """Makes a process the elected reaper for a time, or keeps it so; False = another one is."""
+    return ScriptCall(script("elect"), (keys.REAPER,), (process, lease_ms), bool)
+
+
+def rewake(run: RunKey, *, first_ms: int, longest_ms: int) -> ScriptCall[WakeUp | None]:
+    """A new wake-up for a queued run whose last one seems lost; None = not queued, or not yet.
+
+    Args:
+        first_ms: Back-off after the first resend; doubled by each.
+        longest_ms: Its cap.
+    """
+
+    def parse(reply: Any) -> WakeUp | None:
+        if text(reply[0]) != "WAKE":
+            return None
+        # A launch that is sent again must not overtake the others.
+        kind = WakeUpKind.DELEGATE if text(reply[2]) == "PENDING" else WakeUpKind.RESUME
+        return parse_wake_up(run.tenant, reply[1], kind=kind)
+
+    return on_run("rewake", run, (first_ms, longest_ms), parse)

@@ -1,0 +1,139 @@
+"""The catalogue of keys: every key the store writes, with its type, life and owner.
+
+`T` is a tenant's prefix in one partition (`retinue:<tenant>:{pNN}:`), `P` a partition's
+(`retinue:{pNN}:`). The braces are a Redis Cluster hash tag: all keys of a session share a slot.
+
+| key | type | holds | life |
+|---|---|---|---|
+| T run:<id> | hash, values <= 64 B | the record (fields below) | none while live; result_ttl from its end |
+| T run:<id>:req | string | the launch as JSON | as the record |
+| T run:<id>:res | string | what the run ended with, JSON | as the record |
+| T run:<id>:part | string | last text beside tool calls (the partial result) | as the record |
+| T run:<id>:j | hash | journal: iteration:index -> JSON string of a tool result | until a boundary, or the end |
+| T run:<id>:e | hash | open entries: iteration:index -> kind:detail | until empty, or the end |
+| T run:<id>:s | hash | steers: t<n> text, i<n> id, #<id> disposition | as the record |
+| T run:<id>:pg | list | tool progress, the newest 200 | as the record |
+| T th:<thread> | list | messages, JSON in the model API's format | none while its run lives; then its own |
+| T tree:<root> | hash | n runs ever, live runs, mx cap | none while live > 0, then result_ttl |
+| T tree:<root>:ev | list | events; an event's sequence is its index | as the tree |
+| T tree:<root>:m | hash | marks by path | as the tree |
+| T tree:<root>:g | hash | grants by path | as the tree |
+| T tree:<root>:sp | hash | effective specs by digest | as the tree |
+| T tree:<root>:live | zset, score 0 | "path id" of live runs; by text, parents first | empties itself |
+| T corr:<digest> | string | run id of a (session, correlation id) | none while live, then result_ttl |
+| T sess:<session> | zset | root runs by creation, ms | renewed by each launch; old entries trimmed there |
+| P tenants | zset | tenant -> ms of its last root launch, to find a revoked run's | one per tenant |
+| P due | zset | tenant/run -> ms of the next thing to do (0 = now) | empties itself |
+| P q:<queue> | zset | tenant/run -> queued since, ms | empties itself |
+| P own:<process> | set | tenant/run claimed by a process | empties itself; a dead owner's by the reaper |
+| retinue:lease:<process> | string, PX | a process's sign of life | lease_seconds, renewed by its sidecar |
+| retinue:workers | hash | process -> what it advertises, JSON | removed by its owner or the reaper |
+| retinue:catalogue | hash | name -> what was last advertised, JSON | ignored after 30 days |
+| retinue:keyring | hash | key id -> handle key, JSON | for good |
+| retinue:reaper | string, PX | the elected reaper's process id | lease_seconds |
+
+Record fields: st state, ph phase, ep epoch, tok claim token, own owning process, op/rp last
+operation and its reply, nt id of the last note, root, par parent, pc the parent's call slot
+(iteration:index), pt the tool called there, path, dp depth, ab depth from which ended ancestors
+count (its own for a run that its parent's end abandons), q queue, pr priority, ag agent, sess session,
+co correlation digest, rd request digest, dl deadline ms, it iteration, im last recorded iteration, mi
+max iterations, mxd max depth, mxc max live children, lc live children, nc children ever, wk last
+wake-up number, rs/ra resends and the ms before which none is due, ls losses, ns/nd/hd steers
+accepted/delivered/handed out, cs steerable (l loop, o object), tin/tout/tca/tre tokens (input, output,
+cached, reasoning), t:<tool> calls, dg spec digest, md/pv its model and provider, th thread, tt thread
+TTL s, ttl result TTL s, cr/sa/up/fi created, started, updated, finished ms, cls error class.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from retinue.contract import partition_of, partition_of_run
+
+WORKERS = "retinue:workers"
+CATALOGUE = "retinue:catalogue"
+KEYRING = "retinue:keyring"
+REAPER = "retinue:reaper"
+
+
+def tenant_prefix(tenant: str, partition: int) -> str:
+    """The prefix of a tenant's keys in one partition."""
+    return f"retinue:{tenant}:{{p{partition:02d}}}:"
+
+
+def partition_prefix(partition: int) -> str:
+    """The prefix of the keys that a partition's tenants share."""
+    return f"retinue:{{p{partition:02d}}}:"
+
+
+def prefixes(tenant: str, run_id: str) -> tuple[str, str]:
+    """Both prefixes of a run, told by its id.
+
+    Raises:
+        ValueError: the id is not one of ours.
+    """
+    partition = partition_of_run(run_id)
+    return tenant_prefix(tenant, partition), partition_prefix(partition)
+
+
+def record(tenant: str, run_id: str) -> str:
+    return tenant_prefix(tenant, partition_of_run(run_id)) + "run:" + run_id
+
+
+def session(tenant: str, session_id: str) -> str:
+    return tenant_prefix(tenant, partition_of(tenant, session_id)) + "sess:" + session_id
+
+
+def tree_events(tenant: str, root_id: str) -> str:
+    return tenant_prefix(tenant, partition_of_run(root_id)) + "tree:" + root_id + ":ev"
+
+
+def thread(tenant: str, run_id: str, thread_id: str) -> str:
+    """A thread's key; `run_id` is any run of the same session (it tells the partition)."""
+    return tenant_prefix(tenant, partition_of_run(run_id)) + "th:" + thread_id
+
+
+def member(tenant: str, run_id: str) -> str:
+    """How a run stands in the indexes that tenants share."""
+    return f"{tenant}/{run_id}"
+
+
+def split_member(text: str) -> tuple[str, str]:
+    """The tenant and run id of an index member."""
+    tenant, _, run_id = text.partition("/")
+    return tenant, run_id
+
+
+def correlation_digest(session_id: str, correlation_id: str) -> str:
+    """40 hex characters that stand for a correlation id within a session."""
+    return hashlib.sha1(f"{session_id}\0{correlation_id}".encode(), usedforsecurity=False).hexdigest()
+
+
+def wake_channel(partition: int) -> str:
+    """Where a run's end, and a human being asked, are published."""
+    return partition_prefix(partition) + "wake"
+
+
+def process_channel(process: str) -> str:
+    """Where a worker process hears of cancels and steers for runs that it owns."""
+    return f"retinue:process:{process}"
+
+
+def lease(process: str) -> str:
+    return f"retinue:lease:{process}"
+
+
+def due(partition: int) -> str:
+    return partition_prefix(partition) + "due"
+
+
+def tenants(partition: int) -> str:
+    return partition_prefix(partition) + "tenants"
+
+
+def queued(partition: int, queue: str) -> str:
+    return partition_prefix(partition) + "q:" + queue
+
+
+def owned(partition: int, process: str) -> str:
+    return partition_prefix(partition) + "own:" + process

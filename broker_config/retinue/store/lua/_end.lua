@@ -1,0 +1,58 @@
+-- Ends a run: steers that it never saw, its event, the indexes, the times to live, its parent's
+-- journal. `reply` is the JSON string that the parent's model reads. Returns the parent's wake-up or
+-- nil. Needs _clock, _count and _queue.
+local function end_run(T, P, tenant, id, now, state, class, reply)
+  local run, member = T .. 'run:' .. id, tenant .. '/' .. id
+  local f = redis.call('HMGET', run, 'root', 'par', 'pc', 'path', 'q', 'own', 'ns', 'nd', 'ttl', 'th', 'tt', 'co', 'lc', 'pt', 'cr')
+  local tree = T .. 'tree:' .. f[1]
+  local events, ttl = tree .. ':ev', tonumber(f[9])
+  for n = tonumber(f[8]) + 1, tonumber(f[7]) do
+    local steer = redis.call('HGET', run .. ':s', 'i' .. n)
+    redis.call('HSET', run .. ':s', '#' .. steer, 'm')
+    redis.call('RPUSH', events, '{"e":"steer.missed","r":"' .. id .. '","t":' .. now .. ',"steer":"' .. steer .. '"}')
+  end
+  redis.call('HSET', run, 'st', state, 'ph', '', 'tok', '', 'own', '', 'cls', class, 'up', now, 'fi', now)
+  redis.call('RPUSH', events, '{"e":"run.finished","r":"' .. id .. '","t":' .. now .. ',"state":"' .. state
+    .. '","classification":' .. (class == '' and 'null' or '"' .. class .. '"') .. '}')
+  redis.call('ZREM', P .. 'q:' .. f[5], member)
+  if f[6] ~= '' then redis.call('SREM', P .. 'own:' .. f[6], member) end
+  redis.call('ZREM', tree .. ':live', f[4] .. ' ' .. id)
+  if tonumber(f[13]) > 0 then
+    -- Children that are still live follow by this mark; the timer sweeps until none is left.
+    redis.call('HSETNX', tree .. ':m', f[4], 'e')
+    redis.call('ZADD', P .. 'due', 0, member)
+  else
+    redis.call('ZREM', P .. 'due', member)
+  end
+  redis.call('DEL', run .. ':j', run .. ':e')
+  for _, key in ipairs({ run, run .. ':req', run .. ':res', run .. ':part', run .. ':s', run .. ':pg' }) do
+    redis.call('EXPIRE', key, ttl)
+  end
+  redis.call('EXPIRE', T .. 'th:' .. f[10], f[11])
+  if f[12] ~= '' then redis.call('EXPIRE', T .. 'corr:' .. f[12], ttl) end
+  if redis.call('HINCRBY', tree, 'live', -1) == 0 then
+    for _, suffix in ipairs({ '', ':ev', ':m', ':g', ':sp' }) do redis.call('EXPIRE', tree .. suffix, ttl) end
+  end
+  redis.call('PUBLISH', P .. 'wake', id .. ' ' .. state)
+  if f[2] == '' then return nil end
+  local parent = T .. 'run:' .. f[2]
+  local p = redis.call('HMGET', parent, 'ph', 'fi', 'it')
+  if not p[1] then return nil end
+  local left = redis.call('HINCRBY', parent, 'lc', -1)
+  -- Its timer was kept for its children alone.
+  if p[2] and left <= 0 then redis.call('ZREM', P .. 'due', tenant .. '/' .. f[2]) end
+  if p[2] or f[3] == '' then return nil end
+  local iteration, index = string.match(f[3], '^(%d+):(%d+)$')
+  -- A parent that went on without this answer must not find it in its journal as an orphan.
+  if iteration ~= p[3] then return nil end
+  if redis.call('HSETNX', parent .. ':j', f[3], reply) == 1 then
+    count_call(parent, f[14])
+    redis.call('RPUSH', events, '{"e":"tool.finished","r":"' .. f[2] .. '","t":' .. now .. ',"iteration":' .. iteration
+      .. ',"index":' .. index .. ',"tool":' .. f[14] .. ',"ok":' .. tostring(state == 'SUCCEEDED') .. ',"duration_ms":'
+      .. string.format('%.0f', now_ms - tonumber(f[15])) .. '}')
+  end
+  if string.sub(p[1], 1, 7) ~= 'waiting' then return nil end
+  redis.call('HDEL', parent .. ':e', f[3])
+  if redis.call('EXISTS', parent .. ':e') == 1 then return nil end
+  return queue_run(T, P, tenant, f[2], now)
+end

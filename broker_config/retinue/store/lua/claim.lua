@@ -1,0 +1,69 @@
+#!lua
+-- Takes a queued run for a worker process: epoch + 1, the token, the owner set; hands out all that
+-- the worker needs. Ends the run instead where a mark or its deadline says so.
+-- KEYS[1] record
+-- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 token, 6 process, 7 agents that this process runs, each
+--   "\n<name>\t<l|o>" (loop, object), and a closing "\n"
+-- Replies {CLAIMED, epoch, now, record, request, spec, thread, journal, grants}; {GONE}; {NOT_QUEUED, phase};
+--   {NOT_CAPABLE, agent}; {ENDED, state, parent's wake-up or nothing}
+--!include _clock
+--!include _marks
+--!include _count
+--!include _queue
+--!include _end
+local T, P, tenant, id, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local run, member = KEYS[1], tenant .. '/' .. id
+local f = redis.call('HMGET', run, 'st', 'ph', 'ep', 'tok', 'root', 'path', 'ab', 'dl', 'ag', 'q', 'th', 'fi', 'rp', 'op', 'par')
+if not f[1] then return { 'GONE' } end
+
+local function handed_out(epoch)
+  local prefixes = {}
+  for stop in string.gmatch(f[6], '()/') do prefixes[#prefixes + 1] = string.sub(f[6], 1, stop) end
+  local record = redis.call('HGETALL', run)
+  local spec = redis.call('HGET', run, 'dg')
+  return { 'CLAIMED', epoch, now, record, redis.call('GET', run .. ':req'),
+    spec and redis.call('HGET', T .. 'tree:' .. f[5] .. ':sp', spec) or false,
+    redis.call('LRANGE', T .. 'th:' .. f[11], 0, -1), redis.call('HGETALL', run .. ':j'),
+    redis.call('HMGET', T .. 'tree:' .. f[5] .. ':g', unpack(prefixes)) }
+end
+
+if f[12] then
+  -- The repeat of a claim that ended the run answers as the first did.
+  if f[14] == token and f[13] ~= '' then return { 'ENDED', f[1], wake_up(T, f[15], f[13]) } end
+  return { 'ENDED', f[1] }
+end
+if f[4] == token then return handed_out(f[3]) end
+if f[2] ~= 'queued' and f[2] ~= 'no_worker' then return { 'NOT_QUEUED', f[2] } end
+local kind = 'l'
+if f[9] ~= '' then
+  local at, stop = string.find(ARGV[7], '\n' .. f[9] .. '\t', 1, true)
+  if not at then return { 'NOT_CAPABLE', f[9] } end
+  kind = string.sub(ARGV[7], stop + 1, stop + 1)
+end
+local mark = marked(T, f[5], f[6], tonumber(f[7]))
+local late = tonumber(f[8]) > 0 and now_ms >= tonumber(f[8])
+if mark or late then
+  local state, class, text = 'CANCELLED', '', '"[CANCELLED] This agent was cancelled before it finished."'
+  if mark == 'i' then
+    state, class, text = 'INTERRUPTED', 'INTERRUPT_REQUESTED', '"[INTERRUPTED] This agent was interrupted before it finished."'
+  elseif not mark then
+    state, class, text = 'INTERRUPTED', 'DEADLINE_EXCEEDED', '"[DEADLINE_EXCEEDED] This agent ran out of time before it finished."'
+  end
+  local wakeup = end_run(T, P, tenant, id, now, state, class, text)
+  redis.call('HSET', run, 'op', token, 'rp', wakeup and wakeup[2] or '')
+  return { 'ENDED', state, wakeup }
+end
+
+local epoch = redis.call('HINCRBY', run, 'ep', 1)
+redis.call('ZREM', P .. 'q:' .. f[10], member)
+redis.call('SADD', P .. 'own:' .. ARGV[6], member)
+local first = f[1] == 'PENDING'
+local state, phase = first and 'STARTING' or 'RUNNING', first and 'claimed' or 'tool_call'
+if kind == 'o' then state, phase = 'RUNNING', 'tool_call' end
+redis.call('HSET', run, 'st', state, 'ph', phase, 'tok', token, 'own', ARGV[6], 'op', '', 'rp', '', 'up', now, 'cs', kind)
+if first then
+  redis.call('HSET', run, 'sa', now)
+  redis.call('RPUSH', T .. 'tree:' .. f[5] .. ':ev', '{"e":"run.started","r":"' .. id .. '","t":' .. now
+    .. ',"attempt":1,"process":"' .. ARGV[6] .. '"}')
+end
+return handed_out(epoch)

@@ -1,0 +1,126 @@
+#!lua
+-- Launches 1 to 100 runs of one session, all or none: records, requests, first messages, indexes,
+-- events and, where the broker is this server, the wake-ups.
+-- KEYS[1] record of the first run
+-- ARGV 1 T, 2 P, 3 tenant, 4 session, 5 parent id or '', 6 parent epoch, 7 parent token, 8 parent
+--   iteration or '' (launched by a tool, not by the model), 9 root's tree cap, 10 session TTL s, 11 first
+--   argument of a run, then 23 per run: id, request digest, request JSON, agent, agent as JSON, queue,
+--   priority, correlation digest or '', on duplicate (raise|return), parent slot or '', time-out ms (0 none), max
+--   iterations, thread, thread TTL s, first message or '', at parent's end (c|a), max live children, max depth, grant
+--   JSON or '', result TTL s, broker list or '', envelope or '',
+--   the parent's tool in that slot as a JSON string
+-- Replies {OK, now, {id, NEW|REPEAT|DONE, path, depth, created}...}; {CONFLICT, id}; {DUPLICATE, id};
+--   {EXISTING, id}; {CORRELATION_CONFLICT, id}; {PARENT, reason}; {CAPACITY, limit name, limit, live}; {DEPTH, limit}
+--!include _clock
+--!include _marks
+local T, P, tenant, session, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local FIRST, WIDTH = tonumber(ARGV[11]), 23
+local count = (#ARGV - FIRST + 1) / WIDTH
+local reply, fresh = { 'OK', now }, {}
+for n = 1, count do
+  local at = FIRST + (n - 1) * WIDTH
+  local f = redis.call('HMGET', T .. 'run:' .. ARGV[at], 'rd', 'path', 'dp', 'cr')
+  if f[1] and f[1] ~= ARGV[at + 1] then return { 'CONFLICT', ARGV[at] } end
+  if f[1] then
+    reply[#reply + 1] = { ARGV[at], 'REPEAT', f[2], f[3], f[4] }
+  else
+    fresh[#fresh + 1] = at
+    reply[#reply + 1] = at
+  end
+end
+if #fresh == 0 then return reply end
+
+local root, path, depth, above, parent_deadline, p = nil, '', 0, 0, 0, nil
+if parent ~= '' then
+  p = redis.call('HMGET', T .. 'run:' .. parent, 'ep', 'tok', 'it', 'root', 'path', 'dp', 'ab', 'dl', 'lc', 'mxc', 'mxd', 'nc')
+  if not p[1] or p[1] ~= ARGV[6] or p[2] ~= ARGV[7] then return { 'PARENT', 'STALE' } end
+  if ARGV[8] ~= '' then
+    if p[3] ~= ARGV[8] then return { 'PARENT', 'ITERATION' } end
+    -- A child that ended while its parent was down has answered already: it must not run anew.
+    local left = {}
+    for _, at in ipairs(fresh) do
+      if redis.call('HEXISTS', T .. 'run:' .. parent .. ':j', ARGV[at + 9]) == 1 then
+        for n = 3, #reply do if reply[n] == at then reply[n] = { ARGV[at], 'DONE', '', '0', '0' } end end
+      else
+        left[#left + 1] = at
+      end
+    end
+    fresh = left
+    if #fresh == 0 then return reply end
+  end
+  root, path, depth, above, parent_deadline = p[4], p[5], tonumber(p[6]) + 1, tonumber(p[7]), tonumber(p[8])
+  if marked(T, root, path, above) then return { 'PARENT', 'CANCELLED' } end
+  if parent_deadline > 0 and now_ms >= parent_deadline then return { 'PARENT', 'DEADLINE' } end
+  local tree = redis.call('HMGET', T .. 'tree:' .. root, 'n', 'mx')
+  if depth > tonumber(p[11]) then return { 'DEPTH', p[11] } end
+  if tonumber(p[9]) + #fresh > tonumber(p[10]) then return { 'CAPACITY', 'max_live_children', p[10], p[9] } end
+  if tonumber(tree[1]) + #fresh > tonumber(tree[2]) then
+    -- The root counts in both; the caller set, and is told, the number of children.
+    return { 'CAPACITY', 'max_tree_children', tostring(tree[2] - 1), tostring(tree[1] - 1) }
+  end
+end
+local claimed = {}
+for _, at in ipairs(fresh) do
+  local digest = ARGV[at + 7]
+  if digest ~= '' then
+    local holder = claimed[digest] or redis.call('GET', T .. 'corr:' .. digest)
+    if holder then
+      if ARGV[at + 8] ~= 'return' then return { 'DUPLICATE', holder } end
+      local same = redis.call('HGET', T .. 'run:' .. holder, 'rd') == ARGV[at + 1]
+      return { same and 'EXISTING' or 'CORRELATION_CONFLICT', holder }
+    end
+    claimed[digest] = ARGV[at]
+  end
+end
+
+local number = p and tonumber(p[12]) or 0
+for _, at in ipairs(fresh) do
+  local id, queue = ARGV[at], ARGV[at + 5]
+  local run, own_root, own_path = T .. 'run:' .. id, root or id, path .. number .. '/'
+  if not root then own_path = '0/' end
+  local tree, member = T .. 'tree:' .. own_root, tenant .. '/' .. id
+  local timeout, deadline = tonumber(ARGV[at + 10]), parent_deadline
+  if timeout > 0 and (deadline == 0 or now_ms + timeout < deadline) then deadline = now_ms + timeout end
+  deadline = string.format('%.0f', deadline)
+  local max_depth = p and math.min(tonumber(p[11]), tonumber(ARGV[at + 17])) or ARGV[at + 17]
+  local from = ARGV[at + 15] == 'a' and depth or above
+  redis.call('HSET', run, 'st', 'PENDING', 'ph', 'queued', 'ep', 0, 'tok', '', 'own', '', 'op', '', 'rp', '',
+    'root', own_root, 'par', parent, 'pc', ARGV[at + 9], 'pt', ARGV[at + 22], 'path', own_path, 'dp', depth, 'ab', from,
+    'q', queue, 'pr', ARGV[at + 6], 'ag', ARGV[at + 3], 'sess', session, 'co', ARGV[at + 7], 'rd', ARGV[at + 1],
+    'dl', deadline, 'it', 0, 'im', 0, 'mi', ARGV[at + 11], 'mxd', max_depth, 'mxc', ARGV[at + 16],
+    'lc', 0, 'nc', 0, 'wk', 1, 'rs', 0, 'ra', 0, 'ls', 0, 'ns', 0, 'nd', 0, 'hd', 0,
+    'th', ARGV[at + 12], 'tt', ARGV[at + 13], 'ttl', ARGV[at + 19], 'cr', now, 'up', now)
+  redis.call('SET', run .. ':req', ARGV[at + 2])
+  if ARGV[at + 14] ~= '' then redis.call('RPUSH', T .. 'th:' .. ARGV[at + 12], ARGV[at + 14]) end
+  redis.call('PERSIST', T .. 'th:' .. ARGV[at + 12])
+  if ARGV[at + 7] ~= '' then redis.call('SET', T .. 'corr:' .. ARGV[at + 7], id) end
+  if ARGV[at + 18] ~= '' then redis.call('HSET', tree .. ':g', own_path, ARGV[at + 18]) end
+  redis.call('HINCRBY', tree, 'n', 1)
+  redis.call('HINCRBY', tree, 'live', 1)
+  redis.call('ZADD', tree .. ':live', 0, own_path .. ' ' .. id)
+  redis.call('RPUSH', tree .. ':ev', '{"e":"run.created","r":"' .. id .. '","t":' .. now .. ',"agent":' .. ARGV[at + 4]
+    .. ',"parent_id":' .. (parent == '' and 'null' or '"' .. parent .. '"') .. ',"path":"' .. own_path .. '"}')
+  if deadline ~= '0' then redis.call('ZADD', P .. 'due', deadline, member) end
+  redis.call('ZADD', P .. 'q:' .. queue, now, member)
+  if not root then
+    redis.call('HSET', tree, 'mx', ARGV[9])
+    redis.call('ZADD', T .. 'sess:' .. session, now, id)
+    redis.call('ZADD', P .. 'tenants', now, tenant)
+  end
+  if ARGV[at + 20] ~= '' then redis.call('LPUSH', ARGV[at + 20], ARGV[at + 21]) end
+  for n = 3, #reply do
+    if reply[n] == at then reply[n] = { id, 'NEW', own_path, tostring(depth), now } end
+  end
+  number = number + 1
+end
+if p then
+  redis.call('HINCRBY', T .. 'run:' .. parent, 'lc', #fresh)
+  redis.call('HSET', T .. 'run:' .. parent, 'nc', number)
+else
+  -- The list of a session keeps live runs and those that may still be read.
+  redis.call('EXPIRE', T .. 'sess:' .. session, ARGV[10])
+  for _, id in ipairs(redis.call('ZRANGE', T .. 'sess:' .. session, 0, 4)) do
+    if redis.call('EXISTS', T .. 'run:' .. id) == 0 then redis.call('ZREM', T .. 'sess:' .. session, id) end
+  end
+end
+return reply

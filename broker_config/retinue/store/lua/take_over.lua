@@ -1,0 +1,31 @@
+#!lua flags=allow-oom
+-- Takes a run from a process that is dead, or that says it does not run it (the reply to its claim
+-- was lost), and queues it. A loss counts where the run's own code may have been the cause.
+-- KEYS[1] record
+-- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 process, 6 dead|idle, 7 losses before WORKER_LOST
+-- Replies {QUEUED, wake-up}; {ENDED, state, parent's wake-up or nothing}; {NOT_OWNER}
+--!include _clock
+--!include _count
+--!include _queue
+--!include _end
+local T, P, tenant, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], KEYS[1]
+local f = redis.call('HMGET', run, 'own', 'ph', 'ls', 'root', 'ep')
+if not f[1] or f[1] ~= ARGV[5] then
+  redis.call('SREM', P .. 'own:' .. ARGV[5], tenant .. '/' .. id)
+  return { 'NOT_OWNER' }
+end
+
+local counted = ARGV[6] == 'dead' and (f[2] == 'claimed' or f[2] == 'tool_call')
+local losses = tonumber(f[3])
+if counted then losses = redis.call('HINCRBY', run, 'ls', 1) end
+if ARGV[6] == 'dead' then
+  redis.call('RPUSH', T .. 'tree:' .. f[4] .. ':ev', '{"e":"attempt.lost","r":"' .. id .. '","t":' .. now
+    .. ',"attempt":' .. f[5] .. ',"process":"' .. ARGV[5] .. '","counted":' .. tostring(counted) .. '}')
+end
+if losses >= tonumber(ARGV[7]) then
+  local wakeup = end_run(T, P, tenant, id, now, 'FAILED', 'WORKER_LOST',
+    '"[WORKER_LOST] This agent failed: its worker process was lost several times."')
+  return { 'ENDED', 'FAILED', wakeup }
+end
+redis.call('SREM', P .. 'own:' .. ARGV[5], tenant .. '/' .. id)
+return { 'QUEUED', queue_run(T, P, tenant, id, now) }

@@ -1,0 +1,119 @@
+"""Reads: one run, a tree's events, a session's runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from retinue.contract import Event, SubagentState
+from retinue.store import keys
+from retinue.store.call import CommandCall, RunKey, ScriptCall, mapping, on_run, text, texts
+from retinue.store.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """A steer as the run's record keeps it. `disposition`: q queued, d<iteration> delivered, m missed."""
+
+    steer_id: str
+    message: str
+    disposition: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run as a reader sees it: a mark turns a live one into CANCEL_REQUESTED."""
+
+    record: Record
+    under_cancel: bool
+
+    @property
+    def state(self) -> SubagentState:
+        return SubagentState.CANCEL_REQUESTED if self.under_cancel else self.record.state
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A run with what it ended with.
+
+    Args:
+        view: The run.
+        result_json: As the worker wrote it; None when the store itself ended the run.
+        partial: The last text beside tool calls, None if there was none.
+        request_json: As launched.
+        steers: In the order they came.
+    """
+
+    view: RunView
+    result_json: str | None
+    partial: str | None
+    request_json: str
+    steers: tuple[Steer, ...]
+
+
+def read_status(run: RunKey) -> ScriptCall[RunView | None]:
+    """A run's record; None = there is none (any more)."""
+
+    def parse(reply: Any) -> RunView | None:
+        return _view(reply) if reply else None
+
+    return on_run("read", run, ("status",), parse)
+
+
+def read_result(run: RunKey) -> ScriptCall[RunResult | None]:
+    """A run with its result, request and steers; None = there is none (any more)."""
+
+    def parse(reply: Any) -> RunResult | None:
+        if not reply:
+            return None
+        return RunResult(
+            _view(reply),
+            text(reply[2]) if reply[2] else None,
+            json.loads(reply[3]) if reply[3] else None,
+            text(reply[4]),
+            _steers(mapping(reply[5])),
+        )
+
+    return on_run("read", run, ("result",), parse)
+
+
+def read_events(tenant: str, root_id: str, *, after: int = 0, limit: int = 1000) -> CommandCall[list[Event]]:
+    """The events of a tree whose sequence is above `after` (the first has 1), at most `limit`."""
+
+    def parse(reply: Any) -> list[Event]:
+        return [Event.from_json(after + n, raw) for n, raw in enumerate(reply, start=1)]
+
+    command = ("LRANGE", keys.tree_events(tenant, root_id), after, after + limit - 1)
+    return CommandCall(command, parse)
+
+
+def read_thread(tenant: str, run_id: str, thread_id: str) -> CommandCall[list[str]]:
+    """The messages of a thread, JSON fragments in the model API's format."""
+    return CommandCall(("LRANGE", keys.thread(tenant, run_id, thread_id), 0, -1), texts)
+
+
+def read_session(
+    tenant: str, session_id: str, *, offset: int = 0, limit: int = 100
+) -> CommandCall[list[str]]:
+    """The ids of a session's root runs, newest first."""
+    command = ("ZREVRANGE", keys.session(tenant, session_id), offset, offset + limit - 1)
+    return CommandCall(command, texts)
+
+
+def read_tenants(partition: int) -> CommandCall[list[str]]:
+    """The tenants that have launched in a partition, the latest first."""
+    return CommandCall(("ZREVRANGE", keys.tenants(partition), 0, -1), texts)
+
+
+def _view(reply: Any) -> RunView:
+    return RunView(Record(mapping(reply[0])), text(reply[1]) == "c")
+
+
+def _steers(fields: dict[str, str]) -> tuple[Steer, ...]:
+    count = sum(1 for name in fields if name.startswith("i"))
+    ids = [fields[f"i{n}"] for n in range(1, count + 1)]
+    return tuple(
+        Steer(steer_id, json.loads(fields[f"t{n}"]), fields["#" + steer_id])
+        for n, steer_id in enumerate(ids, start=1)
+    )

@@ -1,0 +1,207 @@
+"""A run's record as it is read back, and how a run is woken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from retinue.contract import TERMINAL_STATES, ErrorClassification, Phase, SubagentState, Usage
+from retinue.store.call import text
+
+
+class WakeUpKind(StrEnum):
+    """What a wake-up is for, as Flower shows it; the worker does the same for all: it asks the store."""
+
+    DELEGATE = "delegate"  # a run that was never claimed
+    HANDOFF = "handoff"  # a run whose active agent changed
+    RESUME = "resume"  # a run that was suspended or handed back
+
+    @property
+    def task_name(self) -> str:
+        """The Celery task's name."""
+        return f"retinue.{self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUp:
+    """A message that is owed to a queued run: Celery carries it, the record is the truth.
+
+    Args:
+        tenant: The run's tenant.
+        run_id: The run.
+        number: Unique within the run, from 1 on; the task id is `<run_id>.<number>`.
+        kind: The Celery task.
+        agent: The agent's name, shown as the task's name in Flower; "" = the default agent.
+        queue: Where the run's wake-ups go.
+        priority: kombu's step: 0 resumes, then 3, 6, 9 for high, normal, low launches.
+        root_id: The tree's root run.
+        parent_id: The parent run, None for a root.
+    """
+
+    tenant: str
+    run_id: str
+    number: int
+    kind: WakeUpKind
+    agent: str
+    queue: str
+    priority: int
+    root_id: str
+    parent_id: str | None
+
+
+def parse_wake_up(
+    tenant: str, reply: Sequence[Any] | None, *, kind: WakeUpKind = WakeUpKind.RESUME
+) -> WakeUp | None:
+    """The wake-up in a script's reply. A resume goes ahead of launches: priority 0."""
+    if not reply:
+        return None
+    run_id, number, queue, priority, agent, root, parent = (text(word) for word in reply)
+    step = int(priority) if kind is WakeUpKind.DELEGATE else 0
+    return WakeUp(tenant, run_id, int(number), kind, agent, queue, step, root, parent or None)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The record of a run. Times are epoch milliseconds of the server's clock; None = not yet, or none."""
+
+    fields: Mapping[str, str]
+
+    def _integer(self, name: str) -> int:
+        return int(self.fields.get(name) or 0)
+
+    @property
+    def state(self) -> SubagentState:
+        return SubagentState(self.fields["st"])
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL_STATES
+
+    @property
+    def phase(self) -> Phase:
+        return Phase(self.fields.get("ph", ""))
+
+    @property
+    def epoch(self) -> int:
+        return self._integer("ep")
+
+    @property
+    def owner(self) -> str | None:
+        return self.fields.get("own") or None
+
+    @property
+    def root_id(self) -> str:
+        return self.fields["root"]
+
+    @property
+    def parent_id(self) -> str | None:
+        return self.fields.get("par") or None
+
+    @property
+    def path(self) -> str:
+        return self.fields["path"]
+
+    @property
+    def depth(self) -> int:
+        return self._integer("dp")
+
+    @property
+    def max_depth(self) -> int:
+        return self._integer("mxd")
+
+    @property
+    def max_live_children(self) -> int:
+        return self._integer("mxc")
+
+    @property
+    def agent(self) -> str:
+        return self.fields.get("ag", "")
+
+    @property
+    def queue(self) -> str:
+        return self.fields["q"]
+
+    @property
+    def session_id(self) -> str:
+        return self.fields["sess"]
+
+    @property
+    def thread_id(self) -> str:
+        return self.fields["th"]
+
+    @property
+    def request_digest(self) -> str:
+        return self.fields["rd"]
+
+    @property
+    def iteration(self) -> int:
+        """Of the last boundary passed."""
+        return self._integer("it")
+
+    @property
+    def recorded_iteration(self) -> int:
+        """Of the last model response recorded."""
+        return self._integer("im")
+
+    @property
+    def max_iterations(self) -> int:
+        return self._integer("mi")
+
+    @property
+    def wakeup(self) -> int:
+        return self._integer("wk")
+
+    @property
+    def deadline_ms(self) -> int | None:
+        return self._integer("dl") or None
+
+    @property
+    def created_ms(self) -> int:
+        return self._integer("cr")
+
+    @property
+    def started_ms(self) -> int | None:
+        return self._integer("sa") or None
+
+    @property
+    def updated_ms(self) -> int:
+        return self._integer("up")
+
+    @property
+    def finished_ms(self) -> int | None:
+        return self._integer("fi") or None
+
+    @property
+    def classification(self) -> ErrorClassification | None:
+        value = self.fields.get("cls")
+        return ErrorClassification(value) if value else None
+
+    @property
+    def spec_digest(self) -> str | None:
+        return self.fields.get("dg") or None
+
+    @property
+    def model(self) -> str | None:
+        """The pinned one; None before the first boundary."""
+        return self.fields.get("md") or None
+
+    @property
+    def provider(self) -> str | None:
+        """The pinned one; None before the first boundary."""
+        return self.fields.get("pv") or None
+
+    @property
+    def usage(self) -> Usage:
+        """What the run has used so far, without its children."""
+        tools = {name[2:]: int(count) for name, count in self.fields.items() if name.startswith("t:")}
+        return Usage(
+            model_calls=self.recorded_iteration,
+            input_tokens=self._integer("tin"),
+            output_tokens=self._integer("tout"),
+            cached_tokens=self._integer("tca"),
+            reasoning_tokens=self._integer("tre"),
+            tool_calls=sum(tools.values()),
+            tools=tools,
+        )

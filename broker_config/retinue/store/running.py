@@ -1,0 +1,474 @@
+"""What a worker does with a run that it holds: claim, boundary, records, suspend, finish, hand back.
+
+Every call carries the claim's fence (epoch and token); every call that changes more than one natural
+slot carries an operation id, so that a repeat after a lost reply gets the first answer.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retinue.contract import ErrorClassification, EventType, Phase, SubagentState
+from retinue.store.call import RunKey, ScriptCall, mapping, on_run, text, texts, unexpected
+from retinue.store.record import Record, WakeUp, parse_wake_up
+
+PROGRESS_KEPT = 200
+"""Progress messages kept per run, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What proves that an attempt may write: both parts must match the record's.
+
+    Raises:
+        ValueError: The token is empty, which is how a record says that nobody holds it.
+    """
+
+    epoch: int
+    token: str
+
+    def __post_init__(self) -> None:
+        if not self.token:
+            raise ValueError("a fence needs the token of a claim")
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The effective spec that a run keeps for its life.
+
+    Args:
+        digest: Of the spec; runs of a tree with the same one share it.
+        spec_json: The spec.
+        max_iterations: The effective limit of model requests.
+        model, provider: What a status shows; "" = none.
+    """
+
+    digest: str
+    spec_json: str
+    max_iterations: int
+    model: str
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A run that this process holds now, with all that it needs to go on.
+
+    Args:
+        fence: For every further write.
+        now_ms: The server's clock.
+        record: As it is after the claim.
+        request_json: As launched.
+        spec_json: The pinned effective spec, None before the first boundary.
+        thread: The messages, JSON fragments in the model API's format.
+        journal: Results of the running iteration: slot (iteration:index) -> JSON string.
+        grants: Those of the run and its ancestors that narrow, root first.
+    """
+
+    fence: Fence
+    now_ms: int
+    record: Record
+    request_json: str
+    spec_json: str | None
+    thread: list[str]
+    journal: dict[str, str]
+    grants: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class NotClaimed:
+    """Nothing to do here: GONE, NOT_QUEUED (another wake-up was first) or NOT_CAPABLE (`detail` = agent)."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is terminal. `wakeup` is owed to its parent."""
+
+    state: SubagentState
+    wakeup: WakeUp | None
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The boundary is passed: ask the model.
+
+    Args:
+        iteration: Of this request, from 1 on.
+        messages: The results that joined the thread, in request order.
+        steers: Texts that wait to be seen, oldest first.
+    """
+
+    iteration: int
+    messages: list[str]
+    steers: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The boundary is closed: CANCEL, INTERRUPT, DEADLINE or MAX_ITERATIONS."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The attempt does not own the run (any more): stop, and write nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """It stands in the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """The run has left this process; `open` calls must be answered before it is queued again."""
+
+    open: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """All calls have been answered meanwhile: go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """A steer came before the finish: pass another boundary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """The run is queued again and owed a wake-up."""
+
+    wakeup: WakeUp
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A model response to be recorded.
+
+    Args:
+        iteration: Of its boundary.
+        thread_length: Messages before it.
+        steers: How many of the boundary's steers it has seen.
+        phase: What comes next: tool_call, or model_call when it calls nothing.
+        messages: To append: a message for each steer, then the assistant's.
+        tools: Names of the tools it calls, in request order.
+        partial: Text beside the calls, kept as the partial result.
+        input_tokens, output_tokens, cached_tokens, reasoning_tokens: Of this request.
+    """
+
+    iteration: int
+    thread_length: int
+    steers: int
+    phase: Phase
+    messages: Sequence[str]
+    tools: Sequence[str]
+    partial: str | None
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    reasoning_tokens: int
+
+
+def claim(run: RunKey, *, token: str, process: str, capable: str) -> ScriptCall[Claimed | NotClaimed | Ended]:
+    """Takes a queued run.
+
+    Args:
+        run: Which one.
+        token: Random, new for each claim; a repeat under it gets the same answer.
+        process: The claiming process.
+        capable: The agents that it runs, as `capability` writes them.
+
+    Raises:
+        ValueError: The token is empty.
+    """
+    if not token:
+        raise ValueError("a claim needs a token")
+
+    def parse(reply: Any) -> Claimed | NotClaimed | Ended:
+        match text(reply[0]):
+            case "CLAIMED":
+                return Claimed(
+                    Fence(int(reply[1]), token),
+                    int(reply[2]),
+                    Record(mapping(reply[3])),
+                    text(reply[4]),
+                    text(reply[5]) if reply[5] else None,
+                    texts(reply[6]),
+                    mapping(reply[7]),
+                    [text(grant) for grant in reply[8] if grant],
+                )
+            case "ENDED":
+                return _ended(run, reply)
+            case "GONE" | "NOT_QUEUED" | "NOT_CAPABLE" as reason:
+                return NotClaimed(reason, text(reply[1]) if len(reply) > 1 else "")
+            case _:
+                raise unexpected("claim", reply)
+
+    return on_run("claim", run, (token, process, capable), parse)
+
+
+def capability(loops: Sequence[str], objects: Sequence[str]) -> str:
+    """The agents that a process runs, as `claim` takes them; objects take no steering."""
+    lines = [f"\n{name}\tl" for name in loops] + [f"\n{name}\to" for name in objects]
+    return "".join(lines) + "\n"
+
+
+def boundary(
+    run: RunKey,
+    fence: Fence,
+    operation: str,
+    *,
+    thread_length: int,
+    results: Sequence[tuple[str, str]],
+    pin: Pin | None,
+) -> ScriptCall[Passed | Stopped | Stale]:
+    """Passes the iteration boundary.
+
+    Args:
+        thread_length: Messages that the attempt knows of.
+        results: Slot and message head of each call of the last response, in request order.
+        pin: The effective spec at the first boundary, else None.
+    """
+
+    def parse(reply: Any) -> Passed | Stopped | Stale:
+        match text(reply[0]):
+            case "GO":
+                return Passed(int(reply[1]), texts(reply[2]), [json.loads(steer) for steer in reply[3]])
+            case "STALE":
+                return Stale()
+            case "CANCEL" | "INTERRUPT" | "DEADLINE" | "MAX_ITERATIONS" as reason:
+                return Stopped(reason)
+            case _:
+                raise unexpected("boundary", reply)
+
+    pairs = [word for slot, head in results for word in (slot, head)]
+    pinned = (
+        (pin.digest, pin.spec_json, pin.max_iterations, pin.model, pin.provider)
+        if pin
+        else ("", "", 0, "", "")
+    )
+    argv = (fence.epoch, fence.token, operation, thread_length, *pinned, *pairs)
+    return on_run("boundary", run, argv, parse)
+
+
+def record_model(
+    run: RunKey, fence: Fence, operation: str, response: Response
+) -> ScriptCall[Recorded | Stale]:
+    """Records a model response before anything acts on it."""
+    argv = (
+        fence.epoch,
+        fence.token,
+        operation,
+        response.iteration,
+        response.thread_length,
+        response.steers,
+        response.phase.value,
+        json.dumps(response.partial) if response.partial else "",
+        response.input_tokens,
+        response.output_tokens,
+        response.cached_tokens,
+        response.reasoning_tokens,
+        len(response.messages),
+        *response.messages,
+        *(json.dumps(name) for name in response.tools),
+    )
+    return on_run("record_model", run, argv, _recorded("record_model"))
+
+
+def record_tool_result(
+    run: RunKey,
+    fence: Fence,
+    *,
+    iteration: int,
+    index: int,
+    value: str,
+    tool: str,
+    ok: bool,
+    duration_ms: int,
+) -> ScriptCall[Recorded | Stale]:
+    """Writes one call's result into the journal.
+
+    Args:
+        index: The call within its response, from 0 on.
+        value: What the model reads, as text.
+        ok: False for a failed call.
+    """
+    argv = (
+        fence.epoch,
+        fence.token,
+        iteration,
+        index,
+        json.dumps(value),
+        json.dumps(tool),
+        "true" if ok else "false",
+        duration_ms,
+    )
+    return on_run("record_tool_result", run, argv, _recorded("record_tool_result"))
+
+
+def note_retry(
+    run: RunKey, fence: Fence, *, iteration: int, reason: str, delay_ms: int
+) -> ScriptCall[Recorded | Stale]:
+    """Logs that a model request is tried again.
+
+    Args:
+        reason: A classification.
+        delay_ms: Until the next try.
+    """
+    rest = f',"iteration":{iteration},"reason":{json.dumps(reason)},"delay_ms":{delay_ms}'
+    argv = (fence.epoch, fence.token, EventType.MODEL_RETRIED.value, rest, PROGRESS_KEPT, secrets.token_hex(8))
+    return on_run("note", run, argv, _recorded("note"))
+
+
+def note_progress(run: RunKey, fence: Fence, *, index: int, message: str) -> ScriptCall[Recorded | Stale]:
+    """Logs a tool's own progress message in the run's trimmed log."""
+    rest = f',"index":{index},"message":{json.dumps(message)}'
+    argv = (fence.epoch, fence.token, EventType.TOOL_PROGRESS.value, rest, PROGRESS_KEPT, secrets.token_hex(8))
+    return on_run("note", run, argv, _recorded("note"))
+
+
+def suspend(
+    run: RunKey, fence: Fence, operation: str, *, phase: Phase, entries: Sequence[tuple[str, str]]
+) -> ScriptCall[Suspended | Ready | Stopped | Stale]:
+    """Leaves the worker while calls are open.
+
+    Args:
+        phase: Why: waiting_children and its like.
+        entries: Slot and kind:detail of each open call.
+    """
+
+    def parse(reply: Any) -> Suspended | Ready | Stopped | Stale:
+        match text(reply[0]):
+            case "SUSPENDED":
+                return Suspended(int(reply[1]))
+            case "READY":
+                return Ready()
+            case "STALE":
+                return Stale()
+            case "CANCEL" | "INTERRUPT" | "DEADLINE" as reason:
+                return Stopped(reason)
+            case _:
+                raise unexpected("suspend", reply)
+
+    pairs = [word for slot, detail in entries for word in (slot, detail)]
+    return on_run("suspend", run, (fence.epoch, fence.token, operation, phase.value, *pairs), parse)
+
+
+def finish(
+    run: RunKey,
+    fence: Fence,
+    operation: str,
+    *,
+    state: SubagentState,
+    classification: ErrorClassification | None,
+    result_json: str,
+    reply: str,
+    natural: bool,
+) -> ScriptCall[Ended | Overtaken | Stale]:
+    """Ends the run.
+
+    Args:
+        state: A terminal one.
+        classification: Why, for any but SUCCEEDED and CANCELLED.
+        result_json: Summary and payload, opaque to the store.
+        reply: What the parent's model reads, as text.
+        natural: The agent came to its end by itself, so a waiting steer may go on.
+    """
+
+    def parse(answer: Any) -> Ended | Overtaken | Stale:
+        match text(answer[0]):
+            case "ENDED":
+                return _ended(run, answer)
+            case "STEERS":
+                return Overtaken()
+            case "STALE":
+                return Stale()
+            case _:
+                raise unexpected("finish", answer)
+
+    argv = (
+        fence.epoch,
+        fence.token,
+        operation,
+        state.value,
+        classification.value if classification else "",
+        result_json,
+        json.dumps(reply),
+        int(natural),
+    )
+    return on_run("finish", run, argv, parse)
+
+
+def hand_back(run: RunKey, fence: Fence, operation: str) -> ScriptCall[Queued | Stale]:
+    """Gives the run back to its queue."""
+
+    def parse(reply: Any) -> Queued | Stale:
+        match text(reply[0]):
+            case "QUEUED":
+                return Queued(_owed(run, reply[1]))
+            case "STALE":
+                return Stale()
+            case _:
+                raise unexpected("hand_back", reply)
+
+    return on_run("hand_back", run, (fence.epoch, fence.token, operation), parse)
+
+
+def take_over(
+    run: RunKey, *, process: str, dead: bool, losses_before_end: int
+) -> ScriptCall[Queued | Ended | None]:
+    """Queues a run again that its process cannot go on with; None = it is not that process's any more.
+
+    Args:
+        process: The one that holds it.
+        dead: The process is gone; else it says itself that it does not run it.
+        losses_before_end: Counted losses after which the run fails with WORKER_LOST.
+    """
+
+    def parse(reply: Any) -> Queued | Ended | None:
+        match text(reply[0]):
+            case "QUEUED":
+                return Queued(_owed(run, reply[1]))
+            case "ENDED":
+                return _ended(run, reply)
+            case "NOT_OWNER":
+                return None
+            case _:
+                raise unexpected("take_over", reply)
+
+    return on_run("take_over", run, (process, "dead" if dead else "idle", losses_before_end), parse)
+
+
+def _ended(run: RunKey, reply: Any) -> Ended:
+    wakeup = parse_wake_up(run.tenant, reply[2]) if len(reply) > 2 else None
+    return Ended(SubagentState(text(reply[1])), wakeup)
+
+
+def _owed(run: RunKey, reply: Any) -> WakeUp:
+    wakeup = parse_wake_up(run.tenant, reply)
+    if wakeup is None:
+        raise unexpected("wake-up", reply)
+    return wakeup
+
+
+def _recorded(operation: str) -> Any:
+    def parse(reply: Any) -> Recorded | Stale:
+        match text(reply[0]):
+            case "OK" | "REPEAT":
+                return Recorded()
+            case "STALE":
+                return Stale()
+            case _:
+                raise unexpected(operation, reply)
+
+    return parse

@@ -1,0 +1,295 @@
+"""Waiting for messages from plain code: one OS thread and one connection for a whole process.
+
+A subscription is a hint, never the truth: whoever is woken reads the state again, and reads it every
+few seconds in any case.
+"""
+
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from weakref import WeakSet
+
+from retinue.contract.errors import StoreUnavailableError
+from retinue.store import wire
+from retinue.store.connection import ConnectionCut
+from retinue.store.interest import Channel, Interests
+from retinue.store.sync_connection import SyncConnection
+from retinue.store.urls import ServerAddress
+
+BACKOFF_FIRST_S = 0.05
+BACKOFF_MAX_S = 2.0
+PING_EVERY_S = 10.0
+LINGER_S = 5.0
+
+
+class Wake:
+    """What a waiter waits on; re-armed each time ``wait`` returns True."""
+
+    __slots__ = ("_flag",)
+
+    def __init__(self, flag: threading.Event) -> None:
+        self._flag = flag
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until there may be news.
+
+        Args:
+            timeout_s: Seconds; None = for ever.
+
+        Returns:
+            Whether there may be news. In both cases the caller reads the state.
+        """
+        if not self._flag.wait(timeout_s):
+            return False
+        # A message that comes between the two lines is not lost: the state is read after this.
+        self._flag.clear()
+        return True
+
+
+class Subscriptions:
+    """Wakes any number of OS threads by messages on channels.
+
+    The thread and the connection start with the first watch. A forked child starts its own.
+
+    Args:
+        url: The server, as ``ServerAddress.parse`` reads it.
+        client_name: What CLIENT LIST shows; None = nothing.
+        connect_timeout_s: Seconds for connecting, and for the server's confirmation.
+        linger_s: Seconds a channel stays subscribed to after its last watch ended.
+        ping_every_s: Seconds between signs of life; a connection without an answer is replaced.
+
+    Raises:
+        SettingsError: The URL cannot be read.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        client_name: str | None = None,
+        connect_timeout_s: float = 3.0,
+        linger_s: float = LINGER_S,
+        ping_every_s: float = PING_EVERY_S,
+    ) -> None:
+        self.address = ServerAddress.parse(url)
+        self.client_name = wire.client_name_for(client_name)
+        self.connect_timeout_s = connect_timeout_s
+        self.linger_s = linger_s
+        self.ping_every_s = ping_every_s
+        self._closed = False
+        self._forget()
+        _all.add(self)
+
+    def __repr__(self) -> str:
+        return f"Subscriptions({self.address})"
+
+    @contextmanager
+    def watch(self, channel: str, key: str) -> Generator[Wake]:
+        """Be woken by messages on a channel whose first word is a key.
+
+        It is entered once the server has confirmed the subscription, so that a state read inside
+        misses nothing. Without a connection it is entered with the wake set: the waiter then polls.
+
+        Args:
+            channel: The channel's name.
+            key: The first space-separated word of the messages wanted.
+
+        Returns:
+            A context manager that gives the ``Wake``. It is also set after every reconnect.
+
+        Raises:
+            StoreUnavailableError: The subscriptions were closed.
+        """
+        flag = threading.Event()
+        listener, word = self._running(), key.encode()
+        entry = listener.add(channel.encode(), word, flag)
+        try:
+            entry.ready.wait(self.connect_timeout_s)
+            if not entry.confirmed:
+                flag.set()
+            yield Wake(flag)
+        finally:
+            listener.remove(entry, word, flag)
+
+    def close(self) -> None:
+        """Stop the thread and close the connection; waiters are woken once. Final."""
+        with self._lock:
+            self._closed = True
+            listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.stop()
+
+    def _running(self) -> "_Listener":
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailableError(f"{self.address}: the subscriptions are closed")
+            if self._listener is None:
+                self._listener = _Listener(self)
+            return self._listener
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._listener: _Listener | None = None
+
+
+_all: WeakSet[Subscriptions] = WeakSet()
+
+
+def _after_fork() -> None:
+    # Neither the thread nor a lock held by one exists in the child.
+    for subscriptions in list(_all):
+        subscriptions._forget()  # pyright: ignore[reportPrivateUsage]
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Listener:
+    """The thread of one process: connects, subscribes, dispatches; alone in touching the socket."""
+
+    def __init__(self, owner: Subscriptions) -> None:
+        self._address = owner.address
+        self._client_name = owner.client_name
+        self._connect_timeout_s = owner.connect_timeout_s
+        self._linger_s = owner.linger_s
+        self._ping_every_s = owner.ping_every_s
+        self._lock = threading.Lock()
+        self._interests: Interests[threading.Event] = Interests(threading.Event)
+        self._wanted: list[bytes] = []
+        self._stopping = False
+        self._bell, self._ear = socket.socketpair()
+        self._bell.setblocking(False)
+        self._ear.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="retinue-subscriptions", daemon=True)
+        self._thread.start()
+
+    def add(self, channel: bytes, key: bytes, flag: threading.Event) -> Channel[threading.Event]:
+        with self._lock:
+            entry, new = self._interests.add(channel, key, flag)
+            if new:
+                self._wanted.append(channel)
+        if new:
+            self._ring()
+        return entry
+
+    def remove(self, entry: Channel[threading.Event], key: bytes, flag: threading.Event) -> None:
+        with self._lock:
+            self._interests.remove(entry, key, flag, time.monotonic())
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._ring()
+        if self._thread is not threading.current_thread():
+            self._thread.join(self._connect_timeout_s + 1)
+
+    def _ring(self) -> None:
+        # A full buffer means that the thread has not looked yet: it will.
+        with suppress(OSError):
+            self._bell.send(b"!")
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopping:
+            if self._nobody_waits():
+                self._sleep(None)
+                continue
+            try:
+                connection = SyncConnection(
+                    self._address,
+                    client_name=self._client_name,
+                    connect_timeout_s=self._connect_timeout_s,
+                    timeout_s=self._connect_timeout_s,
+                )
+            except StoreUnavailableError:
+                with self._lock:
+                    self._interests.connect_failed()
+                self._sleep(min(BACKOFF_FIRST_S * 2**failures, BACKOFF_MAX_S))
+                failures = min(failures + 1, 10)
+                continue
+            failures = 0
+            try:
+                self._listen(connection)
+            except (OSError, wire.ProtocolError, ConnectionCut):
+                pass
+            finally:
+                connection.close()
+                with self._lock:
+                    self._interests.connection_lost()
+        self._end()
+
+    def _listen(self, connection: SyncConnection) -> None:
+        with self._lock:
+            names = self._interests.connected()
+            self._wanted.clear()
+        self._send(connection, "SUBSCRIBE", names)
+        tick_s = min(self._ping_every_s, max(self._linger_s, 0.05))
+        now = heard_at = pinged_at = time.monotonic()
+        tick_at = now + tick_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection.socket, selectors.EVENT_READ)
+            selector.register(self._ear, selectors.EVENT_READ)
+            while not self._stopping:
+                selector.select(max(tick_at - now, 0))
+                self._drain_ear()
+                with self._lock:
+                    names, self._wanted = self._wanted, []
+                self._send(connection, "SUBSCRIBE", names)
+                now = time.monotonic()
+                if self._receive(connection):
+                    heard_at = now
+                if now < tick_at:
+                    continue
+                tick_at = now + tick_s
+                with self._lock:
+                    names = self._interests.drop_idle(now - self._linger_s)
+                self._send(connection, "UNSUBSCRIBE", names)
+                if now - pinged_at >= self._ping_every_s:
+                    if heard_at < pinged_at:
+                        raise ConnectionCut("the server has gone silent")
+                    connection.send(wire.pack(("PING",)))
+                    pinged_at = now
+
+    def _send(self, connection: SyncConnection, command: str, names: Sequence[bytes]) -> None:
+        if names:
+            connection.send(wire.pack((command, *names)))
+
+    def _receive(self, connection: SyncConnection) -> bool:
+        heard = False
+        for push in connection.receive():
+            heard = True
+            with self._lock:
+                self._interests.receive(push)
+        return heard
+
+    def _nobody_waits(self) -> bool:
+        with self._lock:
+            return self._interests.idle()
+
+    def _sleep(self, seconds: float | None) -> None:
+        """Sleep so long, whoever rings; without a time, until the next ring."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._ear, selectors.EVENT_READ)
+            while not self._stopping:
+                left_s = None if deadline is None else deadline - time.monotonic()
+                if left_s is not None and left_s <= 0:
+                    return
+                selector.select(left_s)
+                self._drain_ear()
+                if deadline is None:
+                    return
+
+    def _drain_ear(self) -> None:
+        with suppress(BlockingIOError):
+            while self._ear.recv(4096):
+                pass
+
+    def _end(self) -> None:
+        with self._lock:
+            self._interests.wake_all()
+        self._bell.close()
+        self._ear.close()

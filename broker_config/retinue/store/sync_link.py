@@ -1,0 +1,164 @@
+"""The synchronous link to the store: the twin of link.py for plain code, web views and hub threads."""
+
+import os
+import queue
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from retinue.contract.errors import StoreError, StoreUnavailableError
+from retinue.store import wire
+from retinue.store.connection import ConnectionCut, ReplyTimeout
+from retinue.store.script import Script
+from retinue.store.sync_connection import SyncConnection
+from retinue.store.urls import ServerAddress
+from retinue.store.wire import Argument, Reply
+
+
+class SyncLink:
+    """Talks to one Redis or Valkey server from any number of OS threads.
+
+    Connections are made when needed, kept, and belong to one process: a forked child makes its own.
+
+    Args:
+        url: The server, as ``ServerAddress.parse`` reads it.
+        client_name: What CLIENT LIST shows; None = nothing.
+        connect_timeout_s: Seconds for connecting, greeting included.
+        timeout_s: Seconds for each call's reply, and for a free connection.
+        retries: As for ``AsyncLink``.
+        max_connections: Connections per process; a further caller waits for one to come free.
+
+    Raises:
+        SettingsError: The URL cannot be read.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        client_name: str | None = None,
+        connect_timeout_s: float = 3.0,
+        timeout_s: float = 10.0,
+        retries: int = 1,
+        max_connections: int = 4,
+    ) -> None:
+        self.address = ServerAddress.parse(url)
+        self.client_name = wire.client_name_for(client_name)
+        self.connect_timeout_s = connect_timeout_s
+        self.timeout_s = timeout_s
+        self.retries = retries
+        self.max_connections = max_connections
+        self._closed = False
+        self._pool = _Pool(max_connections)
+
+    def __repr__(self) -> str:
+        return f"SyncLink({self.address})"
+
+    def execute(self, *args: Argument) -> Any:
+        """As ``AsyncLink.execute``."""
+        return self._call(wire.pack(args))
+
+    def evalsha(self, script: Script, keys: Sequence[str] = (), argv: Sequence[Argument] = ()) -> Any:
+        """As ``AsyncLink.evalsha``."""
+        try:
+            return self._call(wire.pack(wire.evalsha(script, keys, argv)))
+        except StoreError as error:
+            if not wire.is_unknown_script(error):
+                raise
+        return self._call(wire.pack(wire.eval_body(script, keys, argv)))
+
+    def pipeline(self, commands: Sequence[tuple[Any, ...]]) -> list[Reply]:
+        """As ``AsyncLink.pipeline``."""
+        if not commands:
+            return []
+        replies = self._exchange(wire.pack_block(commands), len(commands), retries=0)
+        unknown = [at for at, reply in enumerate(replies) if wire.is_unknown_script(reply)]
+        if unknown:
+            bodies = wire.pack_block([commands[at] for at in unknown], with_body=True)
+            for at, reply in zip(unknown, self._exchange(bodies, len(unknown), retries=0), strict=True):
+                replies[at] = reply
+        return replies
+
+    def close(self) -> None:
+        """Close the idle connections; one in use is closed when its call returns. Final."""
+        self._closed = True
+        self._pool.close_idle()
+
+    def _call(self, packed: bytes) -> Any:
+        reply = self._exchange(packed, 1, retries=self.retries)[0]
+        if isinstance(reply, StoreError):
+            raise reply
+        return reply
+
+    def _exchange(self, packed: bytes, count: int, retries: int) -> list[Reply]:
+        while True:
+            try:
+                with self._connection() as connection:
+                    return connection.exchange(packed, count)
+            except ConnectionCut as cut:
+                if retries <= 0 or isinstance(cut, ReplyTimeout):
+                    raise StoreUnavailableError(f"{self.address}: {cut}") from None
+                retries -= 1
+
+    @contextmanager
+    def _connection(self) -> Generator[SyncConnection]:
+        if self._closed:
+            raise StoreUnavailableError(f"{self.address}: the link is closed")
+        pool = self._pool
+        if pool.pid != os.getpid():
+            # No lock: one that another thread of the parent held at the fork would never come free.
+            # Two threads here at once make two pools; the one that loses is garbage.
+            pool = self._pool = _Pool(self.max_connections)
+        try:
+            connection = pool.take(self.timeout_s)
+        except queue.Empty:
+            raise StoreUnavailableError(
+                f"{self.address}: all {self.max_connections} connections of this process were busy "
+                f"for {self.timeout_s:g} s"
+            ) from None
+        try:
+            if connection is None or not connection.usable:
+                connection = None
+                connection = SyncConnection(
+                    self.address,
+                    client_name=self.client_name,
+                    connect_timeout_s=self.connect_timeout_s,
+                    timeout_s=self.timeout_s,
+                )
+            yield connection
+        finally:
+            if connection is not None and self._closed:
+                connection.close()
+            pool.give_back(connection)
+
+
+class _Pool:
+    """The connections of one process: so many places, each empty or holding an idle connection."""
+
+    def __init__(self, size: int) -> None:
+        self.pid = os.getpid()
+        # Last in, first out: the connections of a past burst stay unused and need no greeting again.
+        self._places: queue.LifoQueue[SyncConnection | None] = queue.LifoQueue()
+        for _ in range(size):
+            self._places.put(None)
+
+    def take(self, timeout_s: float) -> SyncConnection | None:
+        """A place, empty or with an idle connection; the caller gives it back.
+
+        Raises:
+            queue.Empty: None came free in time.
+        """
+        return self._places.get(timeout=timeout_s)
+
+    def give_back(self, connection: SyncConnection | None) -> None:
+        self._places.put(connection)
+
+    def close_idle(self) -> None:
+        idle: list[SyncConnection | None] = []
+        with suppress(queue.Empty):
+            while True:
+                idle.append(self._places.get_nowait())
+        for connection in idle:
+            if connection is not None:
+                connection.close()
+            self._places.put(None)

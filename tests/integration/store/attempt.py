@@ -1,0 +1,142 @@
+"""A worker's hold on a run in the store's tests: builds the calls that a worker would make."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from retinue.contract import ErrorClassification, Phase, SubagentState
+from retinue.store import running
+from retinue.store.call import RunKey, ScriptCall
+from retinue.store.launching import Parent
+from retinue.store.running import Claimed, Fence, Passed, Pin, Response
+
+if TYPE_CHECKING:
+    from tests.integration.store.stage import Stage
+
+PIN = Pin("a" * 64, '{"agent":"support"}', 50, "gpt-5-mini", "openai")
+_operations = itertools.count(1)
+
+
+class Attempt:
+    """Each method gives the call, made of what the store holds now; `Stage.run` sends it.
+
+    Args:
+        stage: Where it plays.
+        run: The run.
+        claimed: What the claim handed out.
+        fence: Another one than the claim's, for an attempt that is not entitled.
+    """
+
+    def __init__(self, stage: Stage, run: RunKey, claimed: Claimed, fence: Fence | None = None) -> None:
+        self._stage = stage
+        self.run = run
+        self.claimed = claimed
+        self.fence = fence or claimed.fence
+
+    def with_fence(self, epoch: int, token: str) -> Attempt:
+        return Attempt(self._stage, self.run, self.claimed, Fence(epoch, token))
+
+    def operation(self) -> str:
+        return f"{self.fence.token}:{next(_operations)}"
+
+    def as_parent(self, iteration: int | None) -> Parent:
+        """`iteration` None: launched by a tool's own code."""
+        return Parent(self.run.run_id, self.fence.epoch, self.fence.token, iteration)
+
+    def boundary(
+        self, *, results: Sequence[int] = (), pin: Pin | None = PIN, length: int | None = None
+    ) -> ScriptCall[Any]:
+        """`results`: the calls of the last response, by index."""
+        record = self._stage.record(self.run)
+        return running.boundary(
+            self.run,
+            self.fence,
+            self.operation(),
+            thread_length=self._length() if length is None else length,
+            results=[(f"{record.recorded_iteration}:{i}", f'{{"tool_call_id":"c{i}","content":') for i in results],
+            pin=pin,
+        )
+
+    def go(self, **how: Any) -> Passed:
+        """Passes the boundary, which must be open."""
+        passed = self._stage.run(self.boundary(**how))
+        assert isinstance(passed, Passed), passed
+        return passed
+
+    def model(
+        self,
+        *,
+        tools: Sequence[str] = (),
+        steers: Sequence[str] = (),
+        partial: str | None = None,
+        iteration: int | None = None,
+        length: int | None = None,
+    ) -> ScriptCall[Any]:
+        response = Response(
+            iteration=iteration or self._stage.record(self.run).iteration,
+            thread_length=self._length() if length is None else length,
+            steers=len(steers),
+            phase=Phase.TOOL_CALL if tools else Phase.MODEL_CALL,
+            messages=[*(f'{{"role":"user","content":"{text}"}}' for text in steers), '{"role":"assistant"}'],
+            tools=tools,
+            partial=partial,
+            input_tokens=100,
+            output_tokens=20,
+            cached_tokens=10,
+            reasoning_tokens=5,
+        )
+        return running.record_model(self.run, self.fence, self.operation(), response)
+
+    def tool(
+        self, index: int = 0, value: str = "found", *, tool: str = "search", iteration: int | None = None
+    ) -> ScriptCall[Any]:
+        return running.record_tool_result(
+            self.run,
+            self.fence,
+            iteration=iteration or self._stage.record(self.run).recorded_iteration,
+            index=index,
+            value=value,
+            tool=tool,
+            ok=True,
+            duration_ms=7,
+        )
+
+    def suspend(self, children: Sequence[RunKey], *, phase: Phase = Phase.WAITING_CHILDREN) -> ScriptCall[Any]:
+        iteration = self._stage.record(self.run).recorded_iteration
+        entries = [(f"{iteration}:{n}", f"child:{child.run_id}") for n, child in enumerate(children)]
+        return running.suspend(self.run, self.fence, self.operation(), phase=phase, entries=entries)
+
+    def finish(
+        self,
+        state: SubagentState = SubagentState.SUCCEEDED,
+        classification: ErrorClassification | None = None,
+        *,
+        reply: str = "done",
+        natural: bool | None = None,
+    ) -> ScriptCall[Any]:
+        return running.finish(
+            self.run,
+            self.fence,
+            self.operation(),
+            state=state,
+            classification=classification,
+            result_json='{"summary":"done"}',
+            reply=reply,
+            natural=state is SubagentState.SUCCEEDED if natural is None else natural,
+        )
+
+    def hand_back(self) -> ScriptCall[Any]:
+        return running.hand_back(self.run, self.fence, self.operation())
+
+    def retry(self) -> ScriptCall[Any]:
+        return running.note_retry(
+            self.run, self.fence, iteration=1, reason="MODEL_UNAVAILABLE", delay_ms=250
+        )
+
+    def progress(self, message: str = "half") -> ScriptCall[Any]:
+        return running.note_progress(self.run, self.fence, index=0, message=message)
+
+    def _length(self) -> int:
+        return len(self._stage.thread(self.run))

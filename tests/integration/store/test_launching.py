@@ -1,0 +1,207 @@
+"""Launching roots and children: what it writes, what it repeats, what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from retinue.contract import SubagentState, child_run_id
+from retinue.store import keys, reading
+from retinue.store.launching import MAX_LAUNCHES, IdConflict, Launched, LimitReached, ParentRefused
+from tests.integration.store.stage import Stage
+
+
+def test_a_launched_root_is_pending_queued_and_in_every_index(stage: Stage) -> None:
+    new = stage.new_run()
+    reply = stage.launch(new)
+    root, run = reply.runs[0], stage.key(new.run_id)
+    assert (root.run_id, root.repeated, root.already_answered, root.path, root.depth) == (
+        new.run_id,
+        False,
+        False,
+        "0/",
+        0,
+    )
+    record = stage.record(run)
+    assert (record.state, record.phase, record.epoch, record.owner) == (SubagentState.PENDING, "queued", 0, None)
+    assert (record.root_id, record.parent_id, record.thread_id) == (new.run_id, None, new.run_id)
+    assert (record.agent, record.session_id, record.wakeup) == ("support", "customer-42", 1)
+    assert record.created_ms == root.created_ms == reply.now_ms
+    assert record.deadline_ms is None
+    assert stage.story(run) == [("run.created", {"agent": "support", "parent_id": None, "path": "0/"})]
+    assert stage.queued() == stage.live(run) == [new.run_id]
+    assert stage.due() == {}
+    assert stage.tree(run) == {"n": "1", "live": "1", "mx": "1001"}
+    assert stage.thread(run) == ['{"role":"user","content":"hi"}']
+    assert stage.result(run).request_json == '{"goal":"g"}'
+    assert stage.run(reading.read_session(stage.tenant, stage.session)) == [new.run_id]
+    assert stage.run(reading.read_tenants(stage.partition))[0] == stage.tenant
+
+
+def test_a_child_stands_below_its_parent_in_the_same_tree(stage: Stage) -> None:
+    root = stage.root()
+    parent = stage.calling(root, "run_agent", "run_agent")
+    before = len(stage.events(root))
+    first, second = stage.child(parent, 0), stage.child(parent, 1)
+    record = stage.record(second)
+    assert (record.root_id, record.parent_id, record.path, record.depth) == (root.run_id, root.run_id, "0/1/", 1)
+    assert stage.live(root) == [root.run_id, first.run_id, second.run_id]
+    assert stage.tree(root)["n"] == stage.tree(root)["live"] == "3"
+    assert stage.server.hmget(root.record, "lc", "nc") == ["2", "2"]
+    assert stage.story(root, before) == [
+        ("run.created", {"agent": "researcher", "parent_id": root.run_id, "path": f"0/{n}/"}) for n in (0, 1)
+    ]
+    assert stage.run(reading.read_session(stage.tenant, stage.session)) == [root.run_id]
+
+
+def test_the_same_launch_again_is_a_repeat_and_another_under_its_id_a_conflict(stage: Stage) -> None:
+    new = stage.new_run()
+    first = stage.launch(new).runs[0]
+    again = stage.launch(new).runs[0]
+    assert again.repeated
+    assert (again.path, again.depth, again.created_ms) == (first.path, first.depth, first.created_ms)
+    before = stage.dump()
+    assert stage.launch(stage.new_run(new.run_id, digest="e" * 64)) == IdConflict(new.run_id)
+    assert stage.dump() == before
+
+
+def test_a_batch_of_100_is_launched_in_its_order(stage: Stage) -> None:
+    batch = [stage.new_run() for _ in range(MAX_LAUNCHES)]
+    reply = stage.launch(*batch)
+    assert [run.run_id for run in reply.runs] == [new.run_id for new in batch]
+    assert set(stage.queued()) == {new.run_id for new in batch}
+    with pytest.raises(ValueError, match="1 to 100 runs, not 101"):
+        stage.launch_call(*batch, stage.new_run())
+    with pytest.raises(ValueError, match="1 to 100 runs, not 0"):
+        stage.launch_call()
+
+
+def test_a_batch_that_names_a_run_twice_is_refused(stage: Stage) -> None:
+    new = stage.new_run()
+    with pytest.raises(ValueError, match="twice"):
+        stage.launch_call(new, new)
+
+
+def test_a_batch_that_stood_in_part_is_completed(stage: Stage) -> None:
+    batch = [stage.new_run() for _ in range(3)]
+    stage.launch(batch[1])
+    reply = stage.launch(*batch)
+    assert [run.repeated for run in reply.runs] == [False, True, False]
+    assert len(stage.queued()) == 3
+
+
+def test_the_wake_up_is_pushed_where_the_broker_is_this_server(stage: Stage) -> None:
+    broker_list = f"retinue:{stage.tenant}:broker"
+    stage.root(broker_list=broker_list, envelope=b'{"body":"1"}')
+    assert stage.server.lrange(broker_list, 0, -1) == ['{"body":"1"}']
+    stage.server.delete(broker_list)
+
+
+def test_a_stale_parent_may_not_launch(stage: Stage) -> None:
+    parent = stage.calling(stage.root())
+    new = stage.new_child(parent)
+    stage.run(parent.hand_back())
+    before = stage.dump()
+    assert stage.launch(new, parent=parent.as_parent(1)) == ParentRefused("STALE")
+    assert stage.launch(new, parent=parent.with_fence(9, parent.fence.token).as_parent(1)) == ParentRefused("STALE")
+    assert stage.dump() == before
+
+
+def test_a_parent_that_has_gone_on_may_not_launch_for_an_old_iteration(stage: Stage) -> None:
+    parent = stage.calling(stage.root(), "search")
+    new = stage.new_child(parent, 1)
+    stage.run(parent.tool(0))
+    parent.go(results=[0], pin=None)
+    stage.run(parent.model(tools=["search"]))
+    before = stage.dump()
+    assert stage.launch(new, parent=parent.as_parent(1)) == ParentRefused("ITERATION")
+    assert stage.dump() == before
+
+
+def test_a_tool_launches_without_a_slot_in_any_iteration(stage: Stage) -> None:
+    root = stage.root()
+    parent = stage.calling(root, "search")
+    child = stage.child(parent, slot=None, slot_tool="")
+    stage.end(child)
+    assert stage.server.hgetall(stage.part(root, "run:{}:j")) == {}, "it answers no call of the model"
+    assert stage.record(root).fields["lc"] == "0"
+
+
+def test_a_parent_under_a_cancel_or_past_its_deadline_may_not_launch(stage: Stage) -> None:
+    for spoil, reason in ((stage.cancel, "CANCELLED"), (stage.expire_deadline, "DEADLINE")):
+        root = stage.root(timeout_ms=60_000)
+        parent = stage.calling(root)
+        new = stage.new_child(parent)
+        spoil(root)
+        before = stage.dump()
+        assert stage.launch(new, parent=parent.as_parent(1)) == ParentRefused(reason)
+        assert stage.dump() == before
+
+
+def test_a_child_that_ended_while_its_parent_was_down_is_not_launched_anew(stage: Stage) -> None:
+    root = stage.root()
+    parent = stage.calling(root)
+    new = stage.new_child(parent)
+    stage.launch(new, parent=parent.as_parent(1))
+    child = stage.key(new.run_id)
+    stage.end(child)
+    assert stage.launch(new, parent=parent.as_parent(1)).runs[0].repeated
+    stage.forget(child)
+    before = stage.dump()
+    again = stage.launch(new, parent=parent.as_parent(1)).runs[0]
+    assert (again.repeated, again.already_answered) == (False, True)
+    assert stage.dump() == before
+
+
+def test_depth_live_children_and_tree_are_capped_and_name_their_limit(stage: Stage) -> None:
+    deep = stage.calling(stage.root(max_depth=0))
+    live = stage.calling(stage.root(max_live_children=2), *["run_agent"] * 3)
+    tree = stage.calling(stage.root(max_tree_children=2), *["run_agent"] * 3)
+    cases = [
+        (deep, 1, LimitReached("max_depth", 0, None)),
+        (live, 3, LimitReached("max_live_children", 2, 0)),
+        (tree, 3, LimitReached("max_tree_children", 2, 0)),
+    ]
+    for parent, count, refused in cases:
+        batch = [stage.new_child(parent, index) for index in range(count)]
+        before = stage.dump()
+        assert stage.launch(*batch, parent=parent.as_parent(1)) == refused, "all or none"
+        assert stage.dump() == before
+    for parent in (live, tree):
+        batch = [stage.new_child(parent, index) for index in range(2)]
+        assert isinstance(stage.launch(*batch, parent=parent.as_parent(1)), Launched)
+    refused = stage.launch(stage.new_child(live, 2), parent=live.as_parent(1))
+    assert refused == LimitReached("max_live_children", 2, 2)
+    refused = stage.launch(stage.new_child(tree, 2), parent=tree.as_parent(1))
+    assert refused == LimitReached("max_tree_children", 2, 2)
+
+
+def test_a_place_among_the_live_children_comes_free_but_one_in_the_tree_does_not(stage: Stage) -> None:
+    parent = stage.calling(stage.root(max_live_children=1, max_tree_children=2), *["run_agent"] * 3)
+    stage.end(stage.child(parent, 0))
+    stage.end(stage.child(parent, 1))
+    refused = stage.launch(stage.new_child(parent, 2), parent=parent.as_parent(1))
+    assert refused == LimitReached("max_tree_children", 2, 2)
+
+
+def test_a_child_may_not_go_deeper_than_its_parent(stage: Stage) -> None:
+    parent = stage.calling(stage.root(max_depth=2))
+    child = stage.child(parent, max_depth=9)
+    assert stage.record(child).max_depth == 2
+    other = stage.calling(stage.root(max_depth=3))
+    assert stage.record(stage.child(other, max_depth=1)).max_depth == 1
+
+
+def test_a_childs_id_lies_in_its_parents_partition(stage: Stage) -> None:
+    root = stage.root()
+    child = child_run_id(root.run_id, 1, 0, 0)
+    assert keys.prefixes(stage.tenant, child) == keys.prefixes(stage.tenant, root.run_id)
+
+
+def test_the_session_list_drops_roots_that_are_gone(stage: Stage) -> None:
+    gone, kept = stage.root(), stage.root()
+    stage.end(gone)
+    stage.forget(gone)
+    newest = stage.root()
+    listed = stage.run(reading.read_session(stage.tenant, stage.session))
+    assert set(listed) == {newest.run_id, kept.run_id}
+    assert 0 < stage.server.ttl(keys.session(stage.tenant, stage.session)) <= 9000

@@ -1,0 +1,54 @@
+"""Agents, tools and Agent Spec documents: what an application declares and workers run.
+
+Importing it loads neither pyagentspec nor a model client; see `load_agent_spec` for the former.
+"""
+
+from retinue.contract import AgentSpecError, DeclarationError
+
+from .agent import Agent, AgentConfig
+from .agentspec import load_agent_spec
+from .agentspec_member import AgentSpecDeclaration
+from .arguments import ToolArgumentError
+from .effective import Capabilities, EffectiveSpec, Inheritance, Runner, ToolSpec
+from .entry import AgentEntry, Delegation, RosterEntry
+from .grants import Grant
+from .llm import InlineLlm
+from .registry import Registry
+from .resolve import resolve
+from .runnable import NotRunnableError, Runnable
+from .subagent import SubAgent, SubAgentSpec
+from .tool import Tool, tool
+from .tool_context import LifecycleService, ToolContext, current_tool_context
+from .tool_result import ToolResultError
+
+__all__ = [
+    "Agent",
+    "AgentConfig",
+    "AgentEntry",
+    "AgentSpecDeclaration",
+    "AgentSpecError",
+    "Capabilities",
+    "DeclarationError",
+    "Delegation",
+    "EffectiveSpec",
+    "Grant",
+    "Inheritance",
+    "InlineLlm",
+    "LifecycleService",
+    "NotRunnableError",
+    "Registry",
+    "RosterEntry",
+    "Runnable",
+    "Runner",
+    "SubAgent",
+    "SubAgentSpec",
+    "Tool",
+    "ToolArgumentError",
+    "ToolContext",
+    "ToolResultError",
+    "ToolSpec",
+    "current_tool_context",
+    "load_agent_spec",
+    "resolve",
+    "tool",
+]

@@ -1,0 +1,90 @@
+"""What a worker advertises of its registry: enough to check, route and describe a launch elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from retinue.broker.routes import queue_for
+from retinue.contract import SettingsError, SubagentLifecycleError, canonical_json
+
+from .effective import Inheritance
+from .entry import AgentEntry
+from .generic import generic_agent
+from .model_route import route_model
+from .registry import Registry
+
+if TYPE_CHECKING:
+    from retinue.broker.settings import Settings
+
+
+def advertise(registry: Registry, settings: Settings) -> dict[str, JsonValue]:
+    """The catalogue's entries for everything in the registry, without prompts and credentials.
+
+    Returns:
+        ``{"agents": [...], "toolsets": {name: [tool names]}}``. Each agent is ``{name, description, model,
+        provider, queue, toolsets, sub_agents, inputs, digest}``; model and provider are what a root launch
+        would get now, None if that is open; inputs are those that a launch must give. The default agent is
+        always among them.
+    """
+    entries = {name: registry.agents[name] for name in sorted(registry.agents)}
+    default = generic_agent(registry, settings, ())
+    entries.setdefault(default.name, default)
+    toolsets: dict[str, JsonValue] = {
+        name: list[JsonValue](tools) for name, tools in registry.toolsets.items()
+    }
+    return {"agents": [_advert(entry, settings) for entry in entries.values()], "toolsets": toolsets}
+
+
+def _advert(entry: AgentEntry, settings: Settings) -> JsonValue:
+    model, provider = _model(entry, settings)
+    needed = {item.name for inputs in entry.needs.values() for item in inputs if not item.has_default}
+    return {
+        "name": entry.name,
+        "description": entry.description,
+        "model": model,
+        "provider": provider,
+        "queue": queue_for(entry.name, settings, entry.config.queue),
+        "toolsets": list[JsonValue](sorted({item.tool.toolset for item in entry.tools})),
+        "sub_agents": [item.name for item in entry.roster],
+        "inputs": list[JsonValue](sorted(needed)),
+        "digest": declaration_digest(entry),
+    }
+
+
+def _model(entry: AgentEntry, settings: Settings) -> tuple[str | None, str | None]:
+    if entry.target is not None:
+        return None, None
+    try:
+        route = route_model(entry, settings, Inheritance(), model=None, provider=None)
+    except (SubagentLifecycleError, SettingsError):
+        return entry.model, entry.provider  # a parent, or the launch, may still fill the gap
+    return route.model, route.provider
+
+
+def declaration_digest(entry: AgentEntry) -> str:
+    """SHA-256 over what the declaration says: two workers with the same digest would run it alike."""
+    tools: list[JsonValue] = [
+        {
+            "name": item.tool.name,
+            "api_name": item.api_name,
+            "toolset": item.tool.toolset,
+            "description": item.description,
+            "parameters": dict(item.parameters),
+        }
+        for item in entry.tools
+    ]
+    content: dict[str, JsonValue] = {
+        "name": entry.name,
+        "prompt": entry.prompt,
+        "model": entry.model,
+        "provider": entry.provider,
+        "llm": entry.llm and entry.llm.model_dump(mode="json"),
+        "params": entry.config.request_params(),
+        "limits": [entry.config.max_iterations, entry.config.max_tool_calls],
+        "tools": tools,
+        "roster": [item.model_dump(mode="json") for item in entry.roster],
+    }
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()

@@ -1,0 +1,108 @@
+"""Gathers what modules declare, by name, and stops at the first name that stands for two things."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Final
+
+from retinue.contract import DeclarationError
+
+from .agent import Agent
+from .agentspec import is_agentic, load_agent_spec
+from .agentspec_member import AgentSpecDeclaration, SpecMember
+from .subagent import SubAgent, SubAgentSpec
+from .tool import AnyTool, Tool
+
+AgentDeclaration = Agent | SubAgent | SubAgentSpec | SpecMember
+
+# Asked of the type: isinstance would wake lazy objects, such as Django's settings, that modules import.
+_DECLARED: Final = (Tool, AgentSpecDeclaration, Agent, SubAgent, SubAgentSpec)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Collected:
+    """Declared agents and tools by name, each with its place."""
+
+    agents: dict[str, tuple[AgentDeclaration, str]] = field(
+        default_factory=dict[str, tuple[AgentDeclaration, str]]
+    )
+    tools: dict[str, AnyTool] = field(default_factory=dict[str, AnyTool])
+    documents: dict[int, AgentSpecDeclaration] = field(default_factory=dict[int, AgentSpecDeclaration])
+
+    def add(self, value: object, place: str) -> None:
+        """Take the value, and all that it declares, if it declares something; other values are passed over.
+
+        Args:
+            value: anything that stands at a module's top level.
+            place: where, for messages.
+
+        Raises:
+            DeclarationError: another thing has its name; names both places.
+        """
+        if not issubclass(type(value), _DECLARED) and not is_agentic(value):
+            return
+        if isinstance(value, Tool):
+            self._add_tool(value)
+        elif isinstance(value, AgentSpecDeclaration):
+            self._add_document(value, place)
+        elif isinstance(value, Agent | SubAgent | SubAgentSpec):
+            self._add_agent(value.name, value, place)
+            self._add_parts(value, place)
+        else:
+            self._add_document(load_agent_spec(value), place)  # pyright: ignore[reportArgumentType]
+
+    def document_of(self, declaration: SubAgent) -> AgentSpecDeclaration | None:
+        """The Agent Spec document that a SubAgent runs; None for other agents."""
+        agent = declaration.agent
+        if isinstance(agent, AgentSpecDeclaration):
+            return agent
+        if not is_agentic(agent):
+            return None
+        if id(agent) not in self.documents:
+            self.documents[id(agent)] = load_agent_spec(agent)  # pyright: ignore[reportArgumentType]
+        return self.documents[id(agent)]
+
+    def _add_parts(self, value: Agent | SubAgent | SubAgentSpec, place: str) -> None:
+        if isinstance(value, SubAgent):
+            document = self.document_of(value)
+            if document is not None:
+                self._add_document(document, place, entry=False)
+            elif isinstance(value.agent, Agent):
+                self._add_parts(value.agent, f"{place}.agent")
+            return
+        for item in value.tools:
+            if isinstance(item, Tool):
+                self._add_tool(item)
+        if isinstance(value, Agent):
+            for number, sub_agent in enumerate(value.sub_agents):
+                self.add(sub_agent, f"{place}.sub_agents[{number}]")
+
+    def _add_document(self, document: AgentSpecDeclaration, place: str, *, entry: bool = True) -> None:
+        for note in document.notes:
+            _log.warning("agent_spec_note place=%s note=%r", place, note)
+        for member in document.members if entry else document.members[1:]:
+            self._add_agent(member.name, member, place)
+
+    def _add_agent(self, name: str, value: AgentDeclaration, place: str) -> None:
+        known = self.agents.setdefault(name, (value, place))
+        if _identity(known[0]) is not _identity(value):
+            raise DeclarationError(
+                f"two agents are named {name!r}: at {known[1]} and at {place}",
+                field="name",
+                mend="rename one of them; an Agent Spec document with load_agent_spec(..., name=...)",
+            )
+
+    def _add_tool(self, value: AnyTool) -> None:
+        known = self.tools.setdefault(value.name, value)
+        if known.function is not value.function:
+            raise DeclarationError(
+                f"two tools are named {value.name!r}: {known.place} and {value.place}",
+                field="name",
+                mend="rename one of them with @tool(name=...)",
+            )
+
+
+def _identity(value: AgentDeclaration) -> object:
+    return value.source if isinstance(value, SpecMember) else value

@@ -1,0 +1,117 @@
+"""Everything that a worker can run, by name."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+
+from retinue.contract import DeclarationError, ErrorCode, SubagentLifecycleError
+
+from .collected import Collected
+from .enrolment import Enrolment
+from .entry import AgentEntry
+from .tool import AnyTool
+
+
+class Registry:
+    """The agents, tools and toolsets of a worker; immutable once loaded.
+
+    Args:
+        collected: the declarations.
+
+    Raises:
+        DeclarationError: they do not fit together; names the place.
+    """
+
+    def __init__(self, collected: Collected) -> None:
+        self._tools: dict[str, AnyTool] = dict(collected.tools)
+        self._agents = Enrolment(collected).entries()
+
+    @classmethod
+    def load(cls, modules: Iterable[str]) -> Registry:
+        """Import the modules and take every agent, tool and Agent Spec declaration at their top level.
+
+        Args:
+            modules: dotted names, from the settings.
+
+        Raises:
+            DeclarationError: a module cannot be found, or two things have one name; names both places.
+        """
+        collected = Collected()
+        for name in modules:
+            module = _import(name)
+            for variable, value in list(vars(module).items()):
+                collected.add(value, f"{name}:{variable}")
+        return cls(collected)
+
+    @classmethod
+    def from_objects(cls, *objects: object) -> Registry:
+        """A registry of the given declarations, for tests and small programs.
+
+        Raises:
+            DeclarationError: as `load`.
+        """
+        collected = Collected()
+        for number, value in enumerate(objects):
+            collected.add(value, f"argument {number}")
+        return cls(collected)
+
+    @property
+    def agents(self) -> Mapping[str, AgentEntry]:
+        """Every agent by name."""
+        return self._agents
+
+    @property
+    def tools(self) -> Mapping[str, AnyTool]:
+        """Every tool by name."""
+        return self._tools
+
+    @property
+    def toolsets(self) -> dict[str, tuple[str, ...]]:
+        """The names of each toolset's tools."""
+        result: dict[str, list[str]] = {}
+        for item in self._tools.values():
+            result.setdefault(item.toolset, []).append(item.name)
+        return {name: tuple(sorted(result[name])) for name in sorted(result)}
+
+    def find_agent(self, name: str) -> AgentEntry | None:
+        """The agent of that name, or None."""
+        return self._agents.get(name)
+
+    def find_tool(self, name: str) -> AnyTool | None:
+        """The tool of that name, or None: a suspended run may know a tool that the code has no more."""
+        return self._tools.get(name)
+
+    def agent(self, name: str) -> AgentEntry:
+        """The agent of that name.
+
+        Raises:
+            SubagentLifecycleError: UNKNOWN_AGENT; lists the known ones.
+        """
+        found = self._agents.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name, self._agents, n=1)
+            raise SubagentLifecycleError(
+                f"no agent is named {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""),
+                field="agent",
+                limit=", ".join(sorted(self._agents)) or "no agent is registered",
+                mend="name a registered agent, or add its module to the setting agents",
+                code=ErrorCode.UNKNOWN_AGENT,
+            )
+        return found
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # Only the module itself; what is missing within it must keep its own traceback.
+        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+            raise
+        raise DeclarationError(
+            f"module {name!r} cannot be found",
+            field="agents",
+            mend="correct RETINUE_AGENTS, or start the worker where the module can be imported",
+        ) from error

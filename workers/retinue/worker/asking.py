@@ -1,0 +1,94 @@
+"""One model request of a run: what is sent, when it is tried again, and what stops it in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from retinue.contract import ErrorClassification, SubagentState
+from retinue.store import reading, running
+from retinue.worker.held import HeldRun
+from retinue.worker.models import (
+    ModelError,
+    ModelRequest,
+    ModelResponse,
+    RetryAbandonedError,
+    ToolSchema,
+)
+from retinue.worker.outcome import Finish
+from retinue.worker.services import Services
+
+
+class Aborted:
+    """The request was dropped because the run may have been cancelled: the boundary decides."""
+
+
+async def ask(
+    services: Services, run: HeldRun, iteration: int, steers: Sequence[str]
+) -> ModelResponse | Finish | Aborted:
+    """Asks the model, with retries, until an answer, a lasting failure, the deadline or an alarm.
+
+    Args:
+        iteration: Of the boundary that was passed.
+        steers: Entries of the steers that this request shows for the first time.
+    """
+    request = _request(services, run, steers)
+
+    async def go_on() -> bool:
+        view = await services.store.run(reading.read_status(run.key))
+        return view is not None and not view.under_cancel
+
+    async def retried(reason: ErrorClassification, delay_ms: int, _attempt: int) -> None:
+        note = running.note_retry(
+            run.key, run.fence, iteration=iteration, reason=reason.value, delay_ms=delay_ms
+        )
+        await services.store.run(note)
+
+    call = services.retries.run(
+        lambda: services.model.complete(request), should_continue=go_on, on_retry=retried
+    )
+    asked = asyncio.ensure_future(call)
+    alarm = asyncio.ensure_future(run.alarm.wait())
+    try:
+        await asyncio.wait({asked, alarm}, timeout=run.seconds_left, return_when=asyncio.FIRST_COMPLETED)
+        if asked.done():
+            return asked.result()
+        if alarm.done():
+            return Aborted()
+        return Finish(
+            SubagentState.INTERRUPTED,
+            ErrorClassification.DEADLINE_EXCEEDED,
+            run.partial,
+            "the deadline passed during a model request",
+        )
+    except RetryAbandonedError:
+        return Aborted()
+    except ModelError as fault:
+        return Finish(SubagentState.FAILED, fault.classification, run.partial, fault.detail or str(fault))
+    finally:
+        for task in (asked, alarm):
+            task.cancel()
+        # The connection is closed before the run goes on: nothing of a dropped request is left behind.
+        await asyncio.gather(asked, alarm, return_exceptions=True)
+
+
+def _request(services: Services, run: HeldRun, steers: Sequence[str]) -> ModelRequest:
+    spec, grant = run.spec, run.grant
+    own = [
+        ToolSchema(tool.api_name, tool.description, tool.parameters)
+        for tool in spec.tools
+        if grant.allows(tool.name, tool.toolset)
+    ]
+    given = [
+        ToolSchema(tool.name, tool.description, tool.parameters)
+        for tool in spec.built_in_tools
+        if grant.allows_delegation(tool.name)
+    ]
+    return ModelRequest(
+        provider=services.provider(spec),
+        model=spec.model or "",
+        system=spec.instructions,
+        entries=(*run.thread, *steers),
+        tools=(*own, *given),
+        params=spec.params,
+    )

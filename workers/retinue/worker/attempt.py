@@ -1,0 +1,199 @@
+"""One task: from claiming a run to suspending or ending it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+
+from retinue.agents import Grant
+from retinue.agents.effective import EffectiveSpec, Runner
+from retinue.agents.resolve import resolve
+from retinue.client.ticket import Ticket, Verdict
+from retinue.contract import ErrorClassification, SettingsError, SubagentLifecycleError, SubagentState
+from retinue.store import running
+from retinue.store.call import RunKey
+from retinue.store.record import WakeUp
+from retinue.store.running import Claimed, Ended, NotClaimed, Overtaken, Queued, Stale
+from retinue.worker.held import HeldRun
+from retinue.worker.hints import CancelHints
+from retinue.worker.loop import AgentLoop
+from retinue.worker.objects import ObjectRun
+from retinue.worker.outcome import Fenced, Finish, HandBack, Left, Outcome
+from retinue.worker.reports import Failed, Revoked, Succeeded, TaskReport
+from retinue.worker.roll import Roll
+from retinue.worker.services import Services
+
+_log = logging.getLogger("retinue.worker")
+_REPLY_MAX_CHARS = 32_000
+
+
+class Attempt:
+    """Claims a run and goes on with it as far as this worker can.
+
+    Args:
+        services: The process's.
+        roll: Which runs the process holds.
+        hints: Tell of cancels.
+        key: The run that a wake-up names.
+    """
+
+    def __init__(self, services: Services, roll: Roll, hints: CancelHints, key: RunKey) -> None:
+        self._services = services
+        self._roll = roll
+        self._hints = hints
+        self._key = key
+
+    async def run(self) -> TaskReport:
+        """Does the task; the report is what Celery's events say of it."""
+        started, token = time.monotonic(), secrets.token_hex(8)
+        with self._roll.entered(self._key) as entry, self._hints.watching(entry):
+            claimed = await self._services.store.run(
+                running.claim(
+                    self._key, token=token, process=self._services.process, capable=self._services.capable
+                )
+            )
+            match claimed:
+                case NotClaimed(reason=reason):
+                    _log.debug("wakeup.dropped run=%s reason=%s", self._key.run_id, reason)
+                    return Succeeded(f"dropped: {reason.lower()}")
+                case Ended(state=state, wakeup=wakeup):
+                    await self._wake(wakeup)
+                    return _report(state, None, 0)
+                case Claimed():
+                    held, refused = self._prepare(claimed)
+            entry.held(held)
+            outcome = refused or await self._guarded(held)
+            report = await self._conclude(held, outcome)
+        _log.info(
+            "task.done run=%s agent=%s outcome=%s duration_s=%.3f",
+            self._key.run_id, held.spec.agent, type(outcome).__name__.lower(), time.monotonic() - started,
+        )  # fmt: skip
+        return report
+
+    def _prepare(self, claimed: Claimed) -> tuple[HeldRun, Finish | None]:
+        ticket, refused = Ticket.from_json(claimed.request_json), None
+        grant = Grant()
+        for narrowing in claimed.grants:
+            step = Grant.model_validate_json(narrowing)
+            grant = grant.narrowed(step.toolsets, step.blocked_tools)
+        try:
+            spec = self._spec(claimed, ticket)
+        except (SubagentLifecycleError, SettingsError) as fault:
+            # The declaration and this worker's settings do not fit; the owner is told the mend.
+            spec = EffectiveSpec(agent=claimed.record.agent, max_iterations=claimed.record.max_iterations)
+            refused = Finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR, message=str(fault))
+        grant = grant.narrowed(spec.grant.toolsets, spec.grant.blocked_tools)
+        return HeldRun.of(self._key, claimed, ticket, spec, grant), refused
+
+    def _spec(self, claimed: Claimed, ticket: Ticket) -> EffectiveSpec:
+        if claimed.spec_json is not None:
+            return EffectiveSpec.model_validate_json(claimed.spec_json)
+        request, record = ticket.request, claimed.record
+        return resolve(
+            self._services.registry,
+            self._services.settings,
+            None if record.agent == self._services.settings.delegation.default_agent_name else record.agent,
+            model=request.model,
+            provider=request.provider,
+            inputs=request.inputs,
+            role=ticket.role,
+            allowed_toolsets=request.allowed_toolsets,
+            blocked_tools=request.blocked_tools,
+            max_iterations=request.max_iterations,
+            max_tool_calls=request.limits.max_tool_calls if request.limits else None,
+            may_delegate=record.depth < record.max_depth,
+            parent=ticket.inherited,
+        )
+
+    async def _guarded(self, held: HeldRun) -> Outcome:
+        """Drives the run; a fault of ours ends it, for nobody else would ever go on with it."""
+        try:
+            return await self._drive(held)
+        except SettingsError as fault:
+            return Finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR, held.partial, str(fault))
+        except Exception as fault:
+            _log.exception("run.crashed run=%s error=%s", self._key.run_id, type(fault).__name__)
+            message = f"internal error ({type(fault).__name__}); the worker's log has the details"
+            return Finish(SubagentState.FAILED, ErrorClassification.INTERNAL_ERROR, held.partial, message)
+
+    async def _drive(self, held: HeldRun) -> Outcome:
+        runner = self._runner(held)
+        overtaken = False
+        while True:
+            outcome = await runner.drive(overtaken=overtaken)
+            if not isinstance(outcome, Finish) or not outcome.natural:
+                return outcome
+            # A steer that came in time is still answered; the run ends only once the store says so.
+            ended = await self._finish(held, outcome)
+            if not isinstance(ended, Overtaken):
+                return outcome if isinstance(ended, Ended) else Fenced()
+            overtaken = True
+
+    def _runner(self, held: HeldRun) -> AgentLoop | ObjectRun:
+        if held.spec.runner is Runner.LOOP:
+            return AgentLoop(self._services, held)
+        entry = self._services.registry.agent(held.spec.agent)
+        if entry.target is None:
+            return AgentLoop(self._services, held)
+        return ObjectRun(self._services, held, entry.target, restartable=held.spec.restartable)
+
+    async def _conclude(self, held: HeldRun, outcome: Outcome) -> TaskReport:
+        match outcome:
+            case Left(phase=phase, open=count):
+                return Succeeded(f"suspended: {phase} ({count} open)")
+            case HandBack():
+                reply = await self._services.store.run(
+                    running.hand_back(held.key, held.fence, held.operation())
+                )
+                if isinstance(reply, Queued):
+                    await self._wake(reply.wakeup)
+                return Succeeded("handed back")
+            case Fenced():
+                return Succeeded("fenced: another attempt owns the run")
+            case Finish():
+                if not outcome.natural and isinstance(await self._finish(held, outcome), Stale):
+                    return Succeeded("fenced: another attempt owns the run")
+                return _report(outcome.state, outcome.classification, held.iteration)
+
+    async def _finish(self, held: HeldRun, finish: Finish) -> Ended | Overtaken | Stale:
+        verdict = Verdict(summary=finish.summary, payload=finish.payload, message=finish.message)
+        reply = await self._services.store.run(
+            running.finish(
+                held.key,
+                held.fence,
+                held.operation(),
+                state=finish.state,
+                classification=finish.classification,
+                result_json=verdict.to_json(),
+                reply=_reply(finish),
+                natural=finish.natural,
+            )
+        )
+        if isinstance(reply, Ended):
+            await self._wake(reply.wakeup)
+        return reply
+
+    async def _wake(self, wakeup: WakeUp | None) -> None:
+        if wakeup is not None:
+            await self._services.wakes.send(wakeup)
+
+
+def _reply(finish: Finish) -> str:
+    """What the parent's model reads: the answer, or what went wrong and how far the agent came."""
+    if finish.state is SubagentState.SUCCEEDED:
+        return (finish.summary or "")[:_REPLY_MAX_CHARS]
+    head = f"[{finish.classification or finish.state}] This agent ended {finish.state}"
+    text = f"{head}: {finish.message}." if finish.message else f"{head}."
+    return (f"{text}\nIts last text was:\n{finish.summary}" if finish.summary else text)[:_REPLY_MAX_CHARS]
+
+
+def _report(state: SubagentState, classification: ErrorClassification | None, iterations: int) -> TaskReport:
+    """A task that ends its run FAILED is a failure; an interrupted run is a success that says so."""
+    match state:
+        case SubagentState.CANCELLED:
+            return Revoked("cancelled")
+        case SubagentState.FAILED:
+            return Failed(classification or ErrorClassification.INTERNAL_ERROR)
+        case _:
+            return Succeeded(f"{state.value}, {iterations} iterations")

@@ -1,0 +1,141 @@
+"""Answering the calls of a response: tools run here, delegations become children, the rest is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from retinue.contract import ErrorClassification, Phase, SubagentState
+from retinue.store import running
+from retinue.store.running import Ready, Stale, Stopped, Suspended
+from retinue.worker.delegation import Delegation
+from retinue.worker.held import HeldRun
+from retinue.worker.models import ToolCall
+from retinue.worker.outcome import Fenced, Finish, Left
+from retinue.worker.services import Services
+from retinue.worker.tool_calls import ToolCalls
+
+
+class CallAnswers:
+    """Sees that each call of the last response gets exactly one result.
+
+    Args:
+        services: The process's.
+        run: The run.
+    """
+
+    def __init__(self, services: Services, run: HeldRun) -> None:
+        self._services = services
+        self._run = run
+        self._tools = ToolCalls(services, run)
+        self._delegation = Delegation(services, run, self._tools)
+
+    async def answer(self, calls: Sequence[ToolCall], *, fresh: bool) -> Left | Finish | Fenced | None:
+        """Runs what can run here and waits, away from the worker, for the rest.
+
+        Args:
+            calls: All calls of the last response, in its order.
+            fresh: This attempt recorded the response; else an earlier one may have started its tools.
+
+        Returns:
+            None = all calls are answered: on to the boundary.
+        """
+        while True:
+            open_calls = {
+                index: call for index, call in enumerate(calls) if self._slot(index) not in self._run.journal
+            }
+            waiting = await self._start(open_calls, fresh=fresh)
+            if isinstance(waiting, Fenced):
+                return waiting
+            if not waiting:
+                return None
+            reply = await self._suspend(waiting)
+            if not isinstance(reply, Ready):
+                return reply
+            # Answered meanwhile. Messages that had to wait for their turn may remain.
+            self._run.journal.update(dict.fromkeys(map(self._slot, waiting), ""))
+
+    async def _start(self, calls: dict[int, ToolCall], *, fresh: bool) -> dict[int, str] | Fenced:
+        """Starts the calls side by side; the children that are left to wait for, by call."""
+        built_in = {tool.name for tool in self._run.spec.built_in_tools}
+        delegated = {i: call for i, call in calls.items() if call.name in built_in}
+        first = self._first_of_each_thread(delegated)
+        own = {i: call for i, call in calls.items() if i not in delegated}
+        async with asyncio.TaskGroup() as group:
+            children = {
+                i: group.create_task(self._delegation.start(i, call))
+                for i, call in delegated.items()
+                if i in first
+            }
+            answers = {
+                i: group.create_task(self._tools.answer(i, call, lost=not fresh)) for i, call in own.items()
+            }
+        if not all(task.result() for task in answers.values()):
+            return Fenced()
+        waiting: dict[int, str] = {}
+        for index, task in children.items():
+            child = task.result()
+            if isinstance(child, Fenced):
+                return child
+            if child is not None:
+                waiting[index] = child
+        answered = set(own) | (first - set(waiting))
+        self._run.journal.update(dict.fromkeys(map(self._slot, answered), ""))
+        return (
+            waiting
+            if waiting or first == set(delegated)
+            else await self._start({i: call for i, call in delegated.items() if i not in first}, fresh=fresh)
+        )
+
+    def _first_of_each_thread(self, calls: dict[int, ToolCall]) -> set[int]:
+        seen: set[str] = set()
+        first: set[int] = set()
+        for index, call in calls.items():
+            thread = self._delegation.thread_of(call)
+            if thread is None or thread not in seen:
+                first.add(index)
+            if thread is not None:
+                seen.add(thread)
+        return first
+
+    async def _suspend(self, waiting: dict[int, str]) -> Left | Finish | Fenced | Ready:
+        run = self._run
+        reply = await self._services.store.run(
+            running.suspend(
+                run.key,
+                run.fence,
+                run.operation(),
+                phase=Phase.WAITING_CHILDREN,
+                entries=[(self._slot(index), f"child:{child}") for index, child in waiting.items()],
+            )
+        )
+        match reply:
+            case Suspended(open=count):
+                return Left(Phase.WAITING_CHILDREN.value, count)
+            case Stopped(reason=reason):
+                return stopped(reason, run)
+            case Stale():
+                return Fenced()
+            case Ready():
+                return reply
+
+    def _slot(self, index: int) -> str:
+        return f"{self._run.iteration}:{index}"
+
+
+def stopped(reason: str, run: HeldRun) -> Finish:
+    """How a run ends that the store does not let pass."""
+    match reason:
+        case "CANCEL":
+            return Finish(SubagentState.CANCELLED, None, run.partial)
+        case "INTERRUPT":
+            state, why = ErrorClassification.INTERRUPT_REQUESTED, "an interrupt was requested"
+        case "DEADLINE":
+            state, why = ErrorClassification.DEADLINE_EXCEEDED, "the deadline passed"
+        case _:
+            limit = run.record.max_iterations
+            state, why = (
+                ErrorClassification.MAX_ITERATIONS,
+                f"the limit of {limit} model requests was reached",
+            )
+    return Finish(SubagentState.INTERRUPTED, state, run.partial, why)

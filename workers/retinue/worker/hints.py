@@ -1,0 +1,64 @@
+"""Hints that a run of this process may be under a cancel mark. The mark is the truth: it is read first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from retinue.store import keys, reading
+from retinue.store.async_subscription import AsyncSubscriptions
+from retinue.worker.patience import PatientStore
+from retinue.worker.roll import Entry
+
+
+class CancelHints:
+    """Raises the alarm of held runs whose cancel mark a hint pointed to.
+
+    Args:
+        subscriptions: The process's.
+        store: Where the mark is read.
+        process: The process's uuid, which names its channel.
+    """
+
+    def __init__(self, subscriptions: AsyncSubscriptions, store: PatientStore, process: str) -> None:
+        self._subscriptions = subscriptions
+        self._store = store
+        self._channel = keys.process_channel(process)
+        self._looks: set[asyncio.Task[None]] = set()
+
+    @contextmanager
+    def watching(self, entry: Entry) -> Generator[None]:
+        """Listens for one run, from before its claim is sent: a mark set after that is not missed."""
+        with self._subscriptions.hook(self._channel, entry.key.run_id, _Look(self, entry)):
+            yield
+
+    def look(self, entry: Entry) -> None:
+        """Reads the run's mark, on the loop's own time."""
+        task = asyncio.get_running_loop().create_task(self._read(entry))
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
+
+    async def _read(self, entry: Entry) -> None:
+        view = await self._store.run(reading.read_status(entry.key))
+        if view is None or view.under_cancel:
+            entry.raise_alarm()
+
+
+class _Look:
+    """Stands where a subscription expects an event: setting it starts a look, so no task waits idle."""
+
+    __slots__ = ("_entry", "_hints")
+
+    def __init__(self, hints: CancelHints, entry: Entry) -> None:
+        self._hints = hints
+        self._entry = entry
+
+    def set(self) -> None:
+        self._hints.look(self._entry)
+
+    def clear(self) -> None:
+        return None
+
+    def is_set(self) -> bool:
+        return False

@@ -1,0 +1,170 @@
+"""The agent loop: boundary, model, record, tools, until the run ends or leaves this worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retinue.contract import ErrorClassification, Phase, SubagentState, canonical_json
+from retinue.store import running
+from retinue.store.running import Passed, Pin, Recorded, Response, Stale, Stopped
+from retinue.worker.asking import Aborted, ask
+from retinue.worker.calls import CallAnswers, stopped
+from retinue.worker.held import HeldRun
+from retinue.worker.models import (
+    Api,
+    ModelResponse,
+    ModelUsage,
+    ToolCall,
+    pending_calls,
+    tool_result_head,
+    user_entry,
+)
+from retinue.worker.models.entries import is_answer, last_text
+from retinue.worker.outcome import Fenced, Finish, HandBack, Outcome
+from retinue.worker.services import Services
+
+
+class AgentLoop:
+    """Runs a declared agent.
+
+    Args:
+        services: The process's.
+        run: The run that it goes on with, from wherever the store says that it stands.
+    """
+
+    def __init__(self, services: Services, run: HeldRun) -> None:
+        self._services = services
+        self._run = run
+        self._answers = CallAnswers(services, run)
+        self._api: Api = services.provider(run.spec).api
+        self._fresh = False
+
+    async def drive(self, *, overtaken: bool = False) -> Outcome:
+        """Goes on until the run is to end, waits elsewhere, or is not ours any more.
+
+        Args:
+            overtaken: A steer came before the run could end: pass another boundary.
+        """
+        run = self._run
+        if not overtaken and run.thread and is_answer(self._api, run.thread[-1]) and run.iteration:
+            # The response was recorded, and the attempt died before it could end the run.
+            return natural_end(last_text(self._api, run.thread[-1]), None, "stop", run)
+        while True:
+            calls = pending_calls(self._api, run.thread)
+            if calls:
+                left = await self._answers.answer(calls, fresh=self._fresh)
+                if left is not None:
+                    return left
+            if self._services.draining.is_set():
+                return HandBack()
+            passed = await self._boundary(calls)
+            if not isinstance(passed, Passed):
+                return passed
+            answer = await self._iterate(passed)
+            if answer is not None:
+                return answer
+
+    async def _boundary(self, calls: Sequence[ToolCall]) -> Passed | Finish | Fenced:
+        run = self._run
+        reply = await self._services.store.run(
+            running.boundary(
+                run.key,
+                run.fence,
+                run.operation(),
+                thread_length=len(run.thread),
+                results=[
+                    (f"{run.iteration}:{index}", tool_result_head(self._api, call.call_id))
+                    for index, call in enumerate(calls)
+                ],
+                pin=None if run.spec_is_pinned else _pin(run),
+            )
+        )
+        match reply:
+            case Passed():
+                run.thread.extend(reply.messages)
+                run.journal.clear()
+                run.spec_is_pinned = True
+                return reply
+            case Stopped(reason=reason):
+                return stopped(reason, run)
+            case Stale():
+                return Fenced()
+
+    async def _iterate(self, passed: Passed) -> Finish | Fenced | None:
+        """One request and its record; None = go on."""
+        run = self._run
+        steers = [user_entry(self._api, text) for text in passed.steers]
+        response = await ask(self._services, run, passed.iteration, steers)
+        if isinstance(response, Aborted):
+            return None
+        if isinstance(response, Finish):
+            return response
+        if response.text:
+            run.partial = response.text
+        if not await self._record(passed, steers, response):
+            return Fenced()
+        if response.tool_calls:
+            return None
+        return natural_end(response.text, response.refusal, response.finish_reason, run)
+
+    async def _record(self, passed: Passed, steers: Sequence[str], response: ModelResponse) -> bool:
+        run, usage = self._run, response.usage or ModelUsage()
+        messages = [*steers, response.entry]
+        reply = await self._services.store.run(
+            running.record_model(
+                run.key,
+                run.fence,
+                run.operation(),
+                Response(
+                    iteration=passed.iteration,
+                    thread_length=len(run.thread),
+                    steers=len(steers),
+                    phase=Phase.TOOL_CALL if response.tool_calls else Phase.MODEL_CALL,
+                    messages=messages,
+                    tools=[call.name for call in response.tool_calls],
+                    partial=response.text if response.tool_calls else None,
+                    input_tokens=usage.input_tokens,
+                    output_tokens=usage.output_tokens,
+                    cached_tokens=usage.cached_tokens,
+                    reasoning_tokens=usage.reasoning_tokens,
+                ),
+            )
+        )
+        run.thread.extend(messages)
+        run.iteration, self._fresh = passed.iteration, True
+        return isinstance(reply, Recorded)
+
+
+def _pin(run: HeldRun) -> Pin:
+    spec = run.spec
+    provider = spec.provider or (spec.llm.name if spec.llm else "")
+    return Pin(
+        spec.digest,
+        canonical_json(spec.model_dump(mode="json")),
+        spec.max_iterations,
+        spec.model or "",
+        provider,
+    )
+
+
+def natural_end(text: str, refusal: str | None, finish_reason: str, run: HeldRun) -> Finish:
+    """How a run ends whose model calls nothing more: well, unless it refused, was cut or said nothing."""
+    if refusal is not None:
+        return Finish(
+            SubagentState.FAILED, ErrorClassification.CONTENT_REFUSED, text or None, "the model refused"
+        )
+    if finish_reason == "length":
+        return Finish(
+            SubagentState.INTERRUPTED,
+            ErrorClassification.BUDGET_EXCEEDED,
+            text or run.partial,
+            "the response was cut at the model's output limit (max_tokens)",
+        )
+    if not text.strip():
+        return Finish(
+            SubagentState.FAILED,
+            ErrorClassification.OUTPUT_INVALID,
+            run.partial,
+            "the model answered nothing",
+        )
+    return Finish(SubagentState.SUCCEEDED, summary=text, natural=True)

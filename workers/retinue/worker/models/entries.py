@@ -1,0 +1,128 @@
+"""Entries of a thread: JSON fragments in an API's own format, written once and sent as they are.
+
+Chat completions: an entry is one message. Responses: one or more items joined by commas. So a history is
+`",".join(entries)` in either, and its bytes never change, which is what servers cache prompts by.
+"""
+
+from collections.abc import Sequence
+
+from retinue.worker.models.base import Api, ToolCall
+from retinue.worker.models.calls import raw_arguments
+from retinue.worker.models.wire import (
+    JsonObject,
+    dump_json,
+    load_object,
+    mend_surrogates,
+    objects_of,
+    text_of,
+)
+
+
+def user_entry(api: Api, text: str) -> str:
+    """An entry that says `text` as the user."""
+    return dump_json(_message(api, "user", text))
+
+
+def assistant_entry(api: Api, text: str) -> str:
+    """An entry that says `text` as the assistant, without tool calls."""
+    return dump_json(_message(api, "assistant", text))
+
+
+def tool_result_head(api: Api, call_id: str) -> str:
+    """The start of the entry that answers a call: head + JSON string + `}` is the entry."""
+    if api == "responses":
+        return f'{{"type":"function_call_output","call_id":{dump_json(call_id)},"output":'
+    return f'{{"role":"tool","tool_call_id":{dump_json(call_id)},"content":'
+
+
+def pending_calls(api: Api, entries: Sequence[str]) -> tuple[ToolCall, ...]:
+    """The calls of the last assistant entry that no later entry answers, in the model's order.
+
+    Reads from the end and stops at that entry, so its cost does not grow with the thread.
+    """
+    answered: list[str] = []
+    for entry in reversed(entries):
+        items = _items(entry)
+        answered += [call_id for item in items if (call_id := _answers(api, item)) is not None]
+        if any(_is_assistant(api, item) for item in items):
+            calls = [call for item in items for call in _calls(api, item)]
+            return tuple(call for call in calls if not _take(answered, call.call_id))
+    return ()
+
+
+def last_text(api: Api, entry: str) -> str:
+    """The output text of an assistant entry, "" for any other."""
+    del api  # A message reads the same in both formats so far.
+    return output_text(_items(entry))
+
+
+def is_answer(api: Api, entry: str) -> bool:
+    """Whether an entry is a whole answer of the model: an assistant's, without calls."""
+    items = _items(entry)
+    return any(_is_assistant(api, item) for item in items) and not any(_calls(api, item) for item in items)
+
+
+def output_text(items: Sequence[JsonObject]) -> str:
+    """The assistant's text in parsed messages or items; several messages are joined by line breaks."""
+    texts: list[str] = []
+    for item in items:
+        if item.get("role") == "assistant":
+            content = item.get("content")
+            texts.append(content if isinstance(content, str) else _parts_text(content))
+    return mend_surrogates("\n".join(text for text in texts if text))
+
+
+def _message(api: Api, role: str, text: str) -> JsonObject:
+    message: JsonObject = {"role": role, "content": text}
+    return {"type": "message", **message} if api == "responses" else message
+
+
+def _items(entry: str) -> list[JsonObject]:
+    # One parse for both formats: a message and a run of items are both the inside of an array.
+    wrapped = load_object(f'{{"items":[{entry}]}}')
+    return objects_of(wrapped["items"]) if wrapped is not None else []
+
+
+def _is_assistant(api: Api, item: JsonObject) -> bool:
+    if api == "responses":
+        # Whatever a model puts out has a type of its own (reasoning, function_call, ...) or this role.
+        kind = item.get("type", "message")
+        return item.get("role") == "assistant" if kind == "message" else kind != "function_call_output"
+    return item.get("role") == "assistant"
+
+
+def _answers(api: Api, item: JsonObject) -> str | None:
+    if api == "responses":
+        return text_of(item.get("call_id")) if item.get("type") == "function_call_output" else None
+    return text_of(item.get("tool_call_id")) if item.get("role") == "tool" else None
+
+
+def _calls(api: Api, item: JsonObject) -> list[ToolCall]:
+    if api == "responses":
+        return [_call(text_of(item.get("call_id")), item)] if item.get("type") == "function_call" else []
+    calls: list[ToolCall] = []
+    for call in objects_of(item.get("tool_calls")):
+        function = call.get("function")
+        if isinstance(function, dict):
+            calls.append(_call(text_of(call.get("id")), function))  # pyright: ignore[reportUnknownArgumentType]
+    return calls
+
+
+def _call(call_id: str, function: JsonObject) -> ToolCall:
+    return ToolCall(call_id, text_of(function.get("name")), raw_arguments(text_of(function.get("arguments"))))
+
+
+def _take(answered: list[str], call_id: str) -> bool:
+    # Removed when found: two calls under one id need two answers.
+    if call_id in answered:
+        answered.remove(call_id)
+        return True
+    return False
+
+
+def _parts_text(content: object) -> str:
+    return "".join(text_of(part.get("text")) for part in objects_of(content) if _is_text(part))
+
+
+def _is_text(part: JsonObject) -> bool:
+    return part.get("type") in ("output_text", "text")

@@ -1,0 +1,66 @@
+"""Which runs this process holds: what a cancel hint looks up, and what the owner check compares with."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from retinue.store.call import RunKey
+from retinue.worker.held import HeldRun
+
+
+@dataclass(slots=True)
+class Entry:
+    """A run that is being claimed, and then held."""
+
+    key: RunKey
+    run: HeldRun | None = None
+    alarmed: bool = False
+
+    def held(self, run: HeldRun) -> None:
+        """The claim succeeded."""
+        self.run = run
+        if self.alarmed:
+            run.alarm.set()
+
+    def raise_alarm(self) -> None:
+        """There may be a cancel mark: the attempt looks as soon as it can."""
+        self.alarmed = True
+        if self.run:
+            self.run.alarm.set()
+
+
+@dataclass(slots=True)
+class Roll:
+    """All entries of the process, by index member; a run is entered before its claim is sent."""
+
+    _entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+
+    @contextmanager
+    def entered(self, key: RunKey) -> Generator[Entry]:
+        """Enters a run for the time of an attempt. A second attempt on the same run shares nothing."""
+        entry, member = Entry(key), key.member
+        before = self._entries.get(member)
+        self._entries[member] = entry
+        try:
+            yield entry
+        finally:
+            if self._entries.get(member) is entry:
+                if before is not None and before.run is not None:
+                    self._entries[member] = before
+                else:
+                    del self._entries[member]
+
+    def members(self) -> set[str]:
+        """Every run that is held or being claimed."""
+        return set(self._entries)
+
+    def alarm(self, run_id: str) -> None:
+        """Raises the alarm of a run, whoever its tenant is."""
+        for entry in self._entries.values():
+            if entry.key.run_id == run_id:
+                entry.raise_alarm()
+
+    def __len__(self) -> int:
+        return len(self._entries)

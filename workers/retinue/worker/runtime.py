@@ -1,0 +1,202 @@
+"""The part of a worker process that executes runs, on the pool's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from celery import Celery
+
+from retinue.agents.catalogue import advertise as advertised
+from retinue.broker.addresses import names_one_server
+from retinue.broker.casualties import owned_members
+from retinue.broker.catalogue import AsyncCatalogue, WorkerEntry, advertise, withdraw
+from retinue.broker.envelope import EnvelopeTemplate
+from retinue.broker.owner_check import OwnerCheck
+from retinue.broker.reaper import Reaper
+from retinue.broker.routes import private_queue
+from retinue.broker.wakeups import Waker
+from retinue.client.planning import LaunchPlanner
+from retinue.store.async_subscription import AsyncSubscriptions
+from retinue.store.call import RunKey
+from retinue.store.link import AsyncLink
+from retinue.store.running import capability
+from retinue.store.store import AsyncStore
+from retinue.worker.attempt import Attempt
+from retinue.worker.bootstrap import Prepared, prepare, queues_of
+from retinue.worker.hints import CancelHints
+from retinue.worker.models import OpenAiModel, RetryPolicy
+from retinue.worker.patience import PatientStore
+from retinue.worker.providers import ProviderBundles
+from retinue.worker.reports import ReceivedWakeUp, TaskReport
+from retinue.worker.revocation import cancel_by_run_id
+from retinue.worker.roll import Roll
+from retinue.worker.services import Services
+
+if TYPE_CHECKING:
+    from retinue.worker.pool import RunPool
+
+_log = logging.getLogger("retinue.worker")
+_BEAT_EVERY_S = 0.5
+_ADVERTISE_EVERY_S = 30.0
+
+
+def create_runtime(app: Celery, pool: RunPool) -> WorkerRuntime:
+    """The runtime of a worker process; named by the app's configuration.
+
+    Raises:
+        RetinueError: The process cannot be made ready; the text says the mend.
+    """
+    prepared = prepare()
+    # The lease, the owner sets and the private queue must bear one name.
+    pool.process_id = prepared.process
+    return WorkerRuntime(app, pool, prepared)
+
+
+class WorkerRuntime:
+    """Executes the wake-ups that Celery received.
+
+    Args:
+        app: The Retinue app.
+        pool: Whose slots a waiting run lends.
+        prepared: The process.
+    """
+
+    def __init__(self, app: Celery, pool: RunPool, prepared: Prepared) -> None:
+        self._app = app
+        self._pool = pool
+        self._prepared = prepared
+        self._roll = Roll()
+        self._draining = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._attempts: set[asyncio.Task[TaskReport]] = set()
+
+    async def start(self) -> None:
+        """Connects, advertises what the process can run, and starts to watch."""
+        self._loop = asyncio.get_running_loop()
+        settings, registry = self._prepared.settings, self._prepared.registry
+        url, process = settings.required_store_url, self._prepared.process
+        self._link = AsyncLink(
+            url, client_name="retinue-worker", connect_timeout_s=settings.store_timeout_seconds
+        )
+        self._subscriptions = AsyncSubscriptions(url, client_name="retinue-worker-subscriptions")
+        store = AsyncStore(self._link)
+        self._store = PatientStore(store)
+        template = EnvelopeTemplate.capture(self._app)
+        self._waker = Waker(self._app, template=template, link=self._link if settings.same_server else None)
+        self._hints = CancelHints(self._subscriptions, self._store, process)
+        objects = [name for name, entry in registry.agents.items() if entry.target is not None]
+        loops = {*registry.agents, settings.delegation.default_agent_name} - {*objects}
+        self._model = OpenAiModel(timeout_s=settings.model_timeout_seconds)
+        self._services = Services(
+            process=process,
+            capable=capability(sorted(loops), objects),
+            settings=settings,
+            store=self._store,
+            wakes=self._waker,
+            slots=self._pool,
+            registry=registry,
+            catalogue=AsyncCatalogue(store),
+            planner=LaunchPlanner(settings, template if settings.same_server else None),
+            model=self._model,
+            retries=RetryPolicy(max_attempts=settings.model_max_attempts),
+            provider=ProviderBundles(settings).of,
+            draining=self._draining,
+        )
+        self._prepared.lease.set_callbacks(on_lost=self._on_lost, on_back=None)
+        await self._advertise(time.time())
+        reaper = Reaper(store, self._link, self._broker_link(), self._waker, settings, process)
+        owner_check = OwnerCheck(store, self._link, self._waker, settings, process, self._roll.members)
+        for work in (self._beat(), self._readvertise(), reaper.run(), owner_check.run()):
+            self._tasks.append(asyncio.create_task(work))
+        # Each request at INFO is noise here; a failure is in the run's result and events.
+        logging.getLogger("httpx2").setLevel(logging.WARNING)
+        _log.info("worker.ready process=%s agents=%d", process, len(registry.agents))
+
+    async def run(self, task: ReceivedWakeUp) -> TaskReport:
+        """Does what the store has for the run that a wake-up names."""
+        attempt = Attempt(self._services, self._roll, self._hints, RunKey(task.tenant, task.run_id))
+        current = asyncio.current_task()
+        assert current is not None
+        self._attempts.add(current)
+        try:
+            return await attempt.run()
+        finally:
+            self._attempts.discard(current)
+
+    def revoke(self, run_id: str, terminate: bool) -> None:
+        """Cancels a run that Celery was told to revoke; from the hub's thread."""
+        del terminate  # both are the same cancel: cooperative, at the next boundary
+        if self._loop is not None:
+            work = cancel_by_run_id(self._store, self._waker, run_id)
+            asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def stop(self, timeout_s: float) -> None:
+        """Lets runs reach their boundary, hands them back, and takes the process out of the catalogue."""
+        self._draining.set()
+        if timeout_s > 0 and self._attempts:
+            await asyncio.wait(set(self._attempts), timeout=timeout_s)
+        for task in (*self._tasks, *self._attempts):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._attempts, return_exceptions=True)
+        self._tasks.clear()
+        if not await owned_members(self._link, self._prepared.process):
+            # Else the entry stays, so that the reaper finds what could not be handed back.
+            await withdraw(self._link, self._prepared.process)
+        await asyncio.to_thread(self._prepared.lease.close)
+        await self._model.close()
+        await self._subscriptions.close()
+        await self._link.close()
+
+    def _broker_link(self) -> AsyncLink | None:
+        """For counting messages: the store's own link, one to the broker, or none that could count."""
+        settings = self._prepared.settings
+        if settings.same_server:
+            return self._link
+        url = settings.required_broker_url
+        return AsyncLink(url, client_name="retinue-reaper") if names_one_server(url) else None
+
+    async def _beat(self) -> None:
+        while True:
+            self._prepared.lease.beat("loop")
+            await asyncio.sleep(_BEAT_EVERY_S)
+
+    async def _readvertise(self) -> None:
+        while True:
+            await asyncio.sleep(_ADVERTISE_EVERY_S)
+            with suppress(Exception):
+                await self._advertise(time.time())
+
+    async def _advertise(self, now: float) -> None:
+        prepared = self._prepared
+        worker = WorkerEntry(
+            process=prepared.process,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started_at=now,
+            queues=tuple(queues_of(prepared.registry, prepared.settings)),
+            private_queue=private_queue(prepared.process),
+            agents=tuple(
+                sorted({*prepared.registry.agents, prepared.settings.delegation.default_agent_name})
+            ),
+            slots=self._pool.limit,
+        )
+        entries = advertised(prepared.registry, prepared.settings)
+        await advertise(self._link, worker, entries, tuple(prepared.settings.providers), now)
+
+    def _on_lost(self, reason: str) -> None:
+        """The lease is gone: others may hold the runs now, so this process stops working on them."""
+        _log.error("lease.lost process=%s reason=%s runs=%d", self._prepared.process, reason, len(self._roll))
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._fence)
+
+    def _fence(self) -> None:
+        for task in self._attempts:
+            task.cancel()

@@ -1,0 +1,62 @@
+"""What every attempt in a worker process shares."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from retinue.agents.registry import Registry
+from retinue.broker.catalogue import CatalogueSnapshot
+from retinue.broker.settings import Settings
+from retinue.client.planning import LaunchPlanner
+from retinue.store.record import WakeUp
+from retinue.worker.models import Model, Provider, RetryPolicy
+from retinue.worker.patience import PatientStore
+
+
+class Wakes(Protocol):
+    """Sends wake-ups; one that cannot be sent is left to the reaper."""
+
+    async def send(self, *wakeups: WakeUp) -> bool: ...
+
+
+class Slots(Protocol):
+    """The process's limit of concurrent runs. Both calls come from any OS thread."""
+
+    def lend(self) -> None: ...
+    def take_back(self) -> None: ...
+
+
+class Catalogue(Protocol):
+    """What is advertised; `fresh` asks the store again."""
+
+    async def snapshot(self, *, fresh: bool = False) -> CatalogueSnapshot: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One worker process's shared parts.
+
+    Args:
+        process: The process's uuid, its name in owner sets and leases.
+        capable: The agents that it runs, as `running.capability` writes them.
+        provider: The whole bundle of a provider by name, or of an Agent Spec's own LLM config.
+        draining: Set once the process is to stop: runs are handed back at their boundary.
+    """
+
+    process: str
+    capable: str
+    settings: Settings
+    store: PatientStore
+    wakes: Wakes
+    slots: Slots
+    registry: Registry
+    catalogue: Catalogue
+    planner: LaunchPlanner
+    model: Model
+    retries: RetryPolicy
+    provider: Callable[..., Provider]
+    draining: asyncio.Event
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

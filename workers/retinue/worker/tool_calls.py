@@ -1,0 +1,143 @@
+"""Running the tools that a response asks for: each call gets exactly one result, in the journal."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from pathlib import Path
+from typing import cast
+
+from retinue.agents import ToolContext, current_tool_context
+from retinue.agents.arguments import ToolArgumentError
+from retinue.agents.tool import AnyTool
+from retinue.agents.tool_result import ToolResultError, result_text
+from retinue.client.parent import current_parent
+from retinue.store import running
+from retinue.store.running import Stale
+from retinue.worker.held import HeldRun
+from retinue.worker.models import ToolCall
+from retinue.worker.parent import RunningCall
+from retinue.worker.services import Services
+from retinue.worker.threads import run_in_thread
+
+_log = logging.getLogger("retinue.worker")
+_ERROR_MAX_CHARS = 2_000
+OUTCOME_UNKNOWN = (
+    "[OUTCOME UNKNOWN] The worker stopped while this call was running. It may or may not have taken effect; "
+    "check before you repeat it."
+)
+
+
+class ToolCalls:
+    """Runs the tool calls of one run.
+
+    Args:
+        services: The process's.
+        run: The run.
+    """
+
+    def __init__(self, services: Services, run: HeldRun) -> None:
+        self._services = services
+        self._run = run
+
+    async def answer(self, index: int, call: ToolCall, *, lost: bool) -> bool:
+        """Runs one call and records its result; False = the attempt is fenced.
+
+        Args:
+            index: The call's place in its response.
+            lost: An earlier attempt had started it: it runs again only if its tool allows that.
+        """
+        started = time.monotonic()
+        name, ok, text = await self._result(index, call, lost=lost)
+        return await self.record(index, name, text, ok=ok, started=started)
+
+    async def record(self, index: int, tool: str, text: str, *, ok: bool, started: float) -> bool:
+        """Writes a call's result into the journal; False = the attempt is fenced."""
+        run = self._run
+        bounded = result_text(text, max_bytes=self._services.settings.tool_result_max_bytes)
+        reply = await self._services.store.run(
+            running.record_tool_result(
+                run.key,
+                run.fence,
+                iteration=run.iteration,
+                index=index,
+                value=bounded,
+                tool=tool,
+                ok=ok,
+                duration_ms=round((time.monotonic() - started) * 1000),
+            )
+        )
+        return not isinstance(reply, Stale)
+
+    async def _result(self, index: int, call: ToolCall, *, lost: bool) -> tuple[str, bool, str]:
+        spec = next((tool for tool in self._run.spec.tools if tool.api_name == call.name), None)
+        if spec is None:
+            offered = ", ".join(tool.api_name for tool in self._run.spec.tools) or "none"
+            return call.name, False, f"[ERROR] There is no tool {call.name!r}. Tools: {offered}."
+        tool = self._services.registry.tools.get(spec.name)
+        if tool is None or not self._run.grant.allows(spec.name, spec.toolset):
+            # The pinned spec names it; the code on this worker, or a grant up the tree, does not.
+            return spec.name, False, f"[ERROR] The tool {spec.name!r} is not available."
+        if lost and not tool.runs_again:
+            return spec.name, False, OUTCOME_UNKNOWN
+        try:
+            arguments = tool.check(call.arguments)
+        except ToolArgumentError as fault:
+            return spec.name, False, f"[ERROR] {fault}"
+        ok, text = await self._run_tool(index, tool, arguments)
+        return spec.name, ok, text
+
+    async def _run_tool(self, index: int, tool: AnyTool, arguments: dict[str, object]) -> tuple[bool, str]:
+        context = self._context(index)
+        parent = current_parent.set(RunningCall(self._services, self._run, index))
+        inside = current_tool_context.set(context)
+        try:
+            bound = tool.bind(arguments, context)
+            if tool.is_async:
+                value = await cast("asyncio.Future[object]", bound())
+            else:
+                value = await run_in_thread(bound, name=f"tool:{tool.api_name}")
+                if inspect.isawaitable(value):
+                    value = await value
+            return True, result_text(value)
+        except ToolResultError as fault:
+            return False, f"[ERROR] {fault}"
+        except Exception as fault:
+            # The model reads the message; a log must not, for it may quote what the user wrote.
+            _log.info(
+                "tool.failed run=%s tool=%s error=%s", self._run.key.run_id, tool.name, type(fault).__name__
+            )
+            return False, f"[ERROR] {type(fault).__name__}: {fault}"[:_ERROR_MAX_CHARS]
+        finally:
+            current_tool_context.reset(inside)
+            current_parent.reset(parent)
+
+    def _context(self, index: int) -> ToolContext:
+        run, loop = self._run, asyncio.get_running_loop()
+
+        def progress(message: str) -> None:
+            call = running.note_progress(run.key, run.fence, index=index, message=message)
+            asyncio.run_coroutine_threadsafe(self._services.store.run(call), loop)
+
+        return ToolContext(
+            run_id=run.key.run_id,
+            tenant=run.key.tenant,
+            session_id=run.record.session_id,
+            agent=run.spec.agent,
+            iteration=run.iteration,
+            call_index=index,
+            working_directory=self._working_directory(),
+            report_progress=progress,
+            is_cancelled=run.alarm.is_set,
+            lifecycle=lambda: RunningCall(self._services, run, index).facade(),
+        )
+
+    def _working_directory(self) -> Path | None:
+        relative, root = self._run.ticket.request.working_directory, self._services.settings.workspace_root
+        if relative is None or root is None:
+            return None
+        # Resolved, so that a link inside the workspace cannot lead out of it.
+        directory = (root / relative).resolve()
+        return directory if directory.is_relative_to(root.resolve()) else None
