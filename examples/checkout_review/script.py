@@ -34,7 +34,9 @@ def lead(request: ScriptedRequest) -> Turn | str:
         return Turn(
             text="I ask both workers first.",
             calls=(
-                _message("surveyor", f"How large is the checkout, by language, and where is {OPEN_WORK} left?"),
+                _message(
+                    "surveyor", f"How large is the checkout, by language, and where is {OPEN_WORK} left?"
+                ),
                 _message("code-reader", "Which are the largest Python modules, and what is in them?"),
             ),
         )

@@ -78,11 +78,12 @@ def search_text(text: str) -> dict[str, Any]:
 def largest_modules() -> list[dict[str, Any]]:
     """List the largest Python modules, tests left out."""
     sizes = [
-        {"path": _relative(path), "lines": len(text.splitlines())}
+        (len(text.splitlines()), _relative(path))
         for path, text in _texts()
         if path.suffix == ".py" and not {"test", "tests"} & set(path.relative_to(root()).parts)
     ]
-    return sorted(sizes, key=lambda item: (-item["lines"], item["path"]))[:MODULES_MAX]
+    largest = sorted(sizes, key=lambda item: (-item[0], item[1]))[:MODULES_MAX]
+    return [{"path": path, "lines": lines} for lines, path in largest]
 
 
 @tool(toolset="checkout", read_only=True)
@@ -94,7 +95,9 @@ def outline_module(path: str) -> dict[str, Any]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     classes = {
-        node.name: [item.name for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
+        node.name: [
+            item.name for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
         for node in tree.body
         if isinstance(node, ast.ClassDef)
     }

@@ -26,6 +26,7 @@ from retinue.testing.servers import PrivateServer
 
 DEADLINE_S = 20.0
 _POLL_S = 0.02
+_NAME = "rig"
 _HERE = Path(__file__).parent
 
 
@@ -34,12 +35,14 @@ class Rig:
 
     def __init__(self, server: PrivateServer, directory: Path, stack: ExitStack) -> None:
         self.server = server
-        self.client: redis.Redis = server.client(decode_responses=True)
+        self.client = redis.Redis.from_url(server.url, client_name=_NAME, decode_responses=True)
+        stack.callback(self.client.close)
         self.app = create_app(Settings.read(store_url=server.url))
         self.waker = Waker(self.app, sync_link=self)
         self._directory = directory
         self._stack = stack
         self._workers = 0
+        self._kept_connections: set[str] = set()
 
     def execute(self, *command: Any) -> Any:
         """Makes the rig a link for its waker."""
@@ -69,7 +72,9 @@ class Rig:
 
     def monitor(self) -> Monitor:
         """Starts to listen to Celery's events."""
-        return self._stack.enter_context(Monitor(self))
+        monitor = self._stack.enter_context(Monitor(self))
+        self._kept_connections = self._connections()
+        return monitor
 
     def wakeup(self, action: str | None = None, *, queue: str = "retinue", priority: int = 6) -> WakeUp:
         """A wake-up of a new run that will do this."""
@@ -105,9 +110,12 @@ class Rig:
             time.sleep(_POLL_S)
 
     def kill_connections(self) -> None:
-        """Cuts every connection but the rig's own."""
-        self.client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        self.client.execute_command("CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes")
+        """Cuts every connection, except the rig's own and those of a monitor started before the workers."""
+        for client_id in self._connections() - self._kept_connections:
+            self.client.execute_command("CLIENT", "KILL", "ID", client_id, "SKIPME", "yes")
+
+    def _connections(self) -> set[str]:
+        return {str(one["id"]) for one in self.client.client_list() if one["name"] != _NAME}
 
 
 class Monitor:

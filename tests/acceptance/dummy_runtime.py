@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import uuid
 from typing import Any
 
 from celery import Celery
@@ -24,6 +25,7 @@ if "DUMMY_QUEUES" in os.environ:
     app.conf["retinue_queues"] = lambda app: os.environ["DUMMY_QUEUES"].split(",")
 
 _POLL_S = 0.02
+_PUSH_ONCE = "if redis.call('SADD', 'noted', ARGV[2]) == 1 then redis.call('RPUSH', KEYS[1], ARGV[1]) end"
 
 
 class DummyRuntime:
@@ -116,9 +118,10 @@ class DummyRuntime:
         task.add_done_callback(self.notes.discard)
 
     async def _note(self, key: str, value: str) -> None:
-        await self._call("RPUSH", key, value)
+        """Pushed once, though the reply may be lost and the command repeated."""
+        await self._call("EVAL", _PUSH_ONCE, 1, key, value, uuid.uuid4().hex)
 
-    async def _call(self, *command: str | bytes) -> Any:
+    async def _call(self, *command: str | bytes | int) -> Any:
         while True:
             try:
                 return await self.link.execute(*command)

@@ -152,6 +152,22 @@ def test_the_limit_and_the_private_queue_hold_after_a_reconnect(rig: Rig) -> Non
     monitor.wait_for(task_id(queued.run_id, 1), "SUCCESS")
 
 
+def test_runs_that_end_while_the_connection_is_down_are_shown(rig: Rig) -> None:
+    monitor = rig.monitor()
+    worker = rig.worker("-c", "20")
+    held = [rig.wakeup("hold") for _ in range(10)]
+    rig.send(*held)
+    for wakeup in held:
+        monitor.wait_for(task_id(wakeup.run_id, 1), "STARTED")
+
+    rig.kill_connections()
+    rig.release(*(wakeup.run_id for wakeup in held))
+
+    for wakeup in held:
+        monitor.wait_for(task_id(wakeup.run_id, 1), "SUCCESS")
+    assert "Connection to broker lost" in worker.log_text()
+
+
 def test_a_restarted_server_costs_no_wake_up(rig: Rig) -> None:
     rig.worker("-c", "2")
     held = [rig.wakeup("hold") for _ in range(2)]

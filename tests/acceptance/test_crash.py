@@ -190,7 +190,9 @@ def test_twenty_wake_ups_of_a_run_to_two_workers_make_one_attempt(rig: RunRig) -
 def script_pair(model: ScriptedServer, parent: str, word: str) -> None:
     """A parent that delegates once, to a child whose model is held back."""
     call = Turn(calls=(Call("run_agent", {"name": "level4", "task": word}),))
-    model.script(parent, when=lambda request: word in request.last_user).then(call).then("boss heard ${results}")
+    model.script(parent, when=lambda request: word in request.last_user).then(call).then(
+        "boss heard ${results}"
+    )
     model.script("level4", when=lambda request: word in request.last_user).hold(word).say("child done")
 
 

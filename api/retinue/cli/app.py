@@ -11,7 +11,8 @@ import typer
 from retinue.cli.control_commands import cancel, steer
 from retinue.cli.doctor_command import doctor
 from retinue.cli.exits import ExitCode
-from retinue.cli.launch_commands import launch, run as run_command
+from retinue.cli.launch_commands import launch
+from retinue.cli.launch_commands import run as run_command
 from retinue.cli.output import document
 from retinue.cli.process_commands import PASS_ON, demo, flower, up, version, worker
 from retinue.cli.ps_command import ps
@@ -29,7 +30,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for command in (up, demo, launch, run_command, ps, status, wait, result, events, steer, cancel, doctor, version):
+for command in (
+    up,
+    demo,
+    launch,
+    run_command,
+    ps,
+    status,
+    wait,
+    result,
+    events,
+    steer,
+    cancel,
+    doctor,
+    version,
+):
     app.command(command.__name__)(command)
 for command in (worker, flower):
     app.command(command.__name__, context_settings=PASS_ON)(command)

@@ -14,13 +14,16 @@ class BackOff:
         longest_s: the longest wait, in seconds.
         settled_s: what has lived as long as this, in seconds, starts over with the shortest wait.
         tries: early deaths in a row after which there is no hope.
+        first_tries: the same for what has never lived long: its settings are wrong, most likely.
     """
 
     first_s: float = 0.5
     longest_s: float = 30.0
     settled_s: float = 10.0
     tries: int = 6
+    first_tries: int = 3
     early_deaths: int = 0
+    has_settled: bool = False
 
     def after_death(self, lived_s: float) -> float:
         """The seconds to wait after a death.
@@ -29,7 +32,7 @@ class BackOff:
             lived_s: how long it had lived.
         """
         if lived_s >= self.settled_s:
-            self.early_deaths = 0
+            self.early_deaths, self.has_settled = 0, True
             return self.first_s
         self.early_deaths += 1
         return min(self.first_s * 2 ** (self.early_deaths - 1), self.longest_s)
@@ -37,4 +40,4 @@ class BackOff:
     @property
     def is_hopeless(self) -> bool:
         """Whether it has died early so often in a row that something must be mended first."""
-        return self.early_deaths >= self.tries
+        return self.early_deaths >= (self.tries if self.has_settled else self.first_tries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import time
@@ -107,9 +108,9 @@ def check_broker(settings: Settings) -> Iterator[Finding]:
     if names_one_server(url):
         yield from check_url("broker", url, settings)
         return
-    from kombu import Connection
+    from kombu.connection import Connection
 
-    connection = Connection(url, connect_timeout=settings.store_timeout_seconds)
+    connection = Connection(url, connect_timeout=math.ceil(settings.store_timeout_seconds))
     try:
         with connection:
             connection.ensure_connection(max_retries=1, interval_start=0)
@@ -205,7 +206,9 @@ def check_keys(connections: Connections, settings: Settings) -> Iterator[Finding
     yield Finding("handle keys", Outcome.OK, f"in the settings: {own}; {signing} signs")
     if stored is not None:
         message = f"the store has keys too ({kids}): their handles are not accepted by this process"
-        mend = "give every process the same handle_keys; old handles stay valid where the keys are in the store"
+        mend = (
+            "give every process the same handle_keys; old handles stay valid where the keys are in the store"
+        )
         yield Finding("handle keys", Outcome.WARNING, message, mend)
 
 
@@ -222,10 +225,14 @@ def check_workers(snapshot: CatalogueSnapshot, advertised: Mapping[str, Any]) ->
         known = snapshot.agent(name)
         if not capable:
             message = f"agent {name!r} is declared here, and no live worker runs it"
-            yield Finding("workers", Outcome.WARNING, message, "restart the workers with the same RETINUE_AGENTS")
+            yield Finding(
+                "workers", Outcome.WARNING, message, "restart the workers with the same RETINUE_AGENTS"
+            )
         elif known is not None and known.digest and known.digest != entry["digest"]:
             message = f"agent {name!r} is declared differently here than on the workers"
-            yield Finding("workers", Outcome.WARNING, message, "restart the workers, or use their version here")
+            yield Finding(
+                "workers", Outcome.WARNING, message, "restart the workers, or use their version here"
+            )
     served = {queue for worker in snapshot.workers.values() for queue in worker.queues}
     for name, known in sorted(snapshot.agents.items()):
         if known.queue and known.queue not in served and snapshot.capable_workers(name):

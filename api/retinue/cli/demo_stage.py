@@ -77,7 +77,9 @@ def set_stage(example: Example, checkout: Path) -> Generator[Stage]:
             **model,
         }
         _start_workers(stack, server.url, example, folder, options)
-        yield Stage(Settings.read(store_url=server.url, routes=routes), agent, not os.environ.get(KEY_VARIABLE))
+        yield Stage(
+            Settings.read(store_url=server.url, routes=routes), agent, not os.environ.get(KEY_VARIABLE)
+        )
 
 
 def _model(stack: ExitStack, example: Example) -> Mapping[str, str]:

@@ -10,9 +10,10 @@ from retinue.cli.output import document, say
 
 
 def doctor(as_json: Json = False) -> None:
-    """Check settings, agents, store, clock, handle keys and workers; each problem comes with its mend.
+    """Check what Retinue needs, and say how to mend it.
 
-    The exit code is 1 if there is an error; warnings leave it 0.
+    Settings, providers, agents, store, broker, clock, handle keys and workers are looked at. The exit code
+    is 1 if there is an error; warnings leave it 0.
     """
     from retinue.cli.checkup import Outcome, examine
 

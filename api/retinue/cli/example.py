@@ -49,7 +49,9 @@ class Example:
     @property
     def checkout(self) -> Path:
         """The project that the example belongs to: what it reviews unless told otherwise."""
-        return next((each for each in self.folder.parents if (each / "pyproject.toml").is_file()), self.folder)
+        return next(
+            (each for each in self.folder.parents if (each / "pyproject.toml").is_file()), self.folder
+        )
 
 
 def find_example(spec: Path | None) -> Example:

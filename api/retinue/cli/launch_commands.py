@@ -19,13 +19,18 @@ DEFAULT_SESSION = "cli"
 
 @with_request_options
 def launch(
-    request: dict[str, object], session: Session = DEFAULT_SESSION, tenant: Tenant = "_", as_json: Json = False
+    request: dict[str, object],
+    session: Session = DEFAULT_SESSION,
+    tenant: Tenant = "_",
+    as_json: Json = False,
 ) -> None:
-    """Launch a run and print its handle, as JSON; keep it to watch, steer or cancel the run."""
-    with reporting(as_json):
-        from retinue.client import SubagentLifecycle
+    """Launch a run and print its handle.
 
+    The handle is one line of JSON: keep it to watch, steer or cancel the run.
+    """
+    with reporting(as_json):
         from retinue.cli.running_store import use_running_store
+        from retinue.client import SubagentLifecycle
 
         use_running_store()
         with SubagentLifecycle(session, tenant=tenant) as lifecycle:
@@ -47,24 +52,25 @@ def run(
     tenant: Tenant = "_",
     as_json: Json = False,
 ) -> None:
-    """Launch a run, show its tree while it works, and print its result; the exit code tells its state.
+    """Launch a run, watch it, and print its result.
 
-    Ctrl-C ends the watching, not the run.
+    Its tree is shown while it works; the exit code tells how it ended. Ctrl-C ends the watching, not the run.
     """
     with reporting(as_json):
-        from retinue.client import SubagentLifecycle
-
         from retinue.cli.results import print_result
         from retinue.cli.running_store import use_running_store
         from retinue.cli.watching import Watch, display_on
+        from retinue.client import SubagentLifecycle
 
         use_running_store()
         with SubagentLifecycle(session, tenant=tenant) as lifecycle:
             handle = lifecycle.launch(request)
             try:
-                Watch(lifecycle, handle, None if quiet or as_json else display_on(sys.stderr)).until_ended(wait)
+                Watch(lifecycle, handle, None if quiet or as_json else display_on(sys.stderr)).until_ended(
+                    wait
+                )
             except KeyboardInterrupt:
-                note(f"the run {handle.subagent_id} goes on: retinue wait or retinue cancel {handle.subagent_id}")
+                note(f"the run goes on: retinue wait {handle.subagent_id}, or retinue cancel")
             result = lifecycle.result(handle)
         print_result(result, as_json=as_json)
         raise typer.Exit(exit_of_state(result.terminal_state))

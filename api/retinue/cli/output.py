@@ -42,7 +42,9 @@ def _acts(character: str) -> bool:
 
 
 def _escape(character: str) -> str:
-    return character.encode("ascii", "backslashreplace").decode() if ord(character) > 0x7F else _hex(character)
+    return (
+        character.encode("ascii", "backslashreplace").decode() if ord(character) > 0x7F else _hex(character)
+    )
 
 
 def _hex(character: str) -> str:
@@ -108,7 +110,10 @@ def problem(message: str, *, mend: str | None = None, as_json: bool = False) -> 
 
 def error_fields(error: RetinueError) -> Mapping[str, Any]:
     """An error as JSON values: its type, its message without the mend, and its typed fields."""
-    fields: dict[str, Any] = {"type": type(error).__name__, "message": str(error.args[0] if error.args else "")}
+    fields: dict[str, Any] = {
+        "type": type(error).__name__,
+        "message": str(error.args[0] if error.args else ""),
+    }
     for name in ("code", "field", "setting", "limit", "mend", "handle"):
         value = getattr(error, name, None)
         if value is not None:

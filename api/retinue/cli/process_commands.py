@@ -25,27 +25,32 @@ def up(
         Path | None, typer.Option(help="Directory of the server's data; None = your state directory.")
     ] = None,
 ) -> None:
-    """Start an embedded Valkey and workers, and keep them running until Ctrl-C.
+    """Start an embedded Valkey and workers, until Ctrl-C.
 
-    What other shells need stands on standard output, the rest on standard error. If a store is set, it is used
-    instead of an embedded one.
+    What other shells need stands on standard output, the rest on standard error. If a store is set, it is
+    used instead of an embedded one.
     """
     with reporting():
         from retinue.cli.up import run_up
 
-        code = run_up(modules or (), workers=workers, concurrency=concurrency, loglevel=loglevel, directory=data)
+        code = run_up(
+            modules or (), workers=workers, concurrency=concurrency, loglevel=loglevel, directory=data
+        )
     raise typer.Exit(code)
 
 
 def worker(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MODULES]... [CELERY OPTIONS]...", help="Modules with agents; none = RETINUE_AGENTS."),
+        typer.Argument(
+            metavar="[MODULES | CELERY OPTIONS]...", help="Modules with agents; none = RETINUE_AGENTS."
+        ),
     ] = None,
 ) -> None:
-    """Start a worker: the same as `celery -A retinue.worker worker`, whose options it takes.
+    """Start a worker, with any of Celery's options.
 
-    The usual ones: -c N runs at a time, -Q QUEUES to serve, -n NAME, -l LEVEL of the log.
+    The same as `celery -A retinue.worker worker`. The usual options: -c N runs at a time, -Q QUEUES to serve,
+    -n NAME, -l LEVEL of the log.
     """
     with reporting():
         from retinue.broker.settings import load_settings
@@ -59,16 +64,19 @@ def worker(
 
 def flower(
     options: Annotated[list[str] | None, typer.Argument(metavar="[FLOWER OPTIONS]...")] = None,
-    port: Annotated[int | None, typer.Option(min=1, max=65_535, help="None = RETINUE_FLOWER_PORT or 5555.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="None = RETINUE_FLOWER_PORT or 5555.")
+    ] = None,
     address: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     control: Annotated[
         bool, typer.Option("--control", help="Let its pages revoke tasks and change workers.")
     ] = False,
 ) -> None:
-    """Start Flower, the web page for Celery's workers and tasks; it shows, and changes nothing.
+    """Start Flower, the web page of workers and tasks.
 
-    It asks for the log-in of RETINUE_FLOWER_USER and RETINUE_FLOWER_PASSWORD, or else for one that is made at
-    each start and printed once. Arguments and results of tasks are not shown.
+    It changes nothing without --control. It asks for the log-in of RETINUE_FLOWER_USER and
+    RETINUE_FLOWER_PASSWORD, or else for one that is made at each start and printed once. Arguments and
+    results of tasks are not shown.
     """
     with reporting():
         from retinue.broker.settings import load_settings
@@ -85,12 +93,14 @@ def demo(
         typer.Option(metavar="PATH", help="The team's Agent Spec file; None = the one in examples/."),
     ] = None,
     checkout: Annotated[
-        Path | None, typer.Option(metavar="DIRECTORY", help="What to review; None = the project of the example.")
+        Path | None,
+        typer.Option(metavar="DIRECTORY", help="What to review; None = the project of the example."),
     ] = None,
 ) -> None:
-    """Let a team of agents review a checkout: a store, two worker processes, one tree, and its result.
+    """Let a team of agents review this checkout.
 
-    The model is a scripted one, which needs no network; with OPENAI_API_KEY set it is a real one.
+    It starts a store and two worker processes, runs one tree over both, and ends them. The model is a
+    scripted one, which needs no network; with OPENAI_API_KEY set it is a real one.
     """
     with reporting():
         from retinue.cli.demo import run_demo

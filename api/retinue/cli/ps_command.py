@@ -25,7 +25,7 @@ def ps(
     tenant: Tenant = "_",
     as_json: Json = False,
 ) -> None:
-    """Show the runs that are live, in their trees, and the workers and queues."""
+    """Show workers, queues, and the runs that are live."""
     with reporting(as_json):
         from retinue.broker.settings import load_settings
         from retinue.cli.facade import operator

@@ -37,7 +37,7 @@ def wait(
     tenant: Tenant = "_",
     as_json: Json = False,
 ) -> None:
-    """Wait for a run's end; the exit code tells its state, or that the wait was over first."""
+    """Wait for a run's end; the exit code tells its state."""
     with reporting(as_json):
         from retinue.cli.facade import find_handle, operator
 
@@ -56,7 +56,7 @@ def result(
     tenant: Tenant = "_",
     as_json: Json = False,
 ) -> None:
-    """Print what a run came to; the exit code tells its state, or that it has not ended."""
+    """Print what a run came to; the exit code tells its state."""
     with reporting(as_json):
         from retinue.cli.facade import find_handle, operator
         from retinue.cli.results import print_result
@@ -83,7 +83,7 @@ def events(
         bool, typer.Option("--json", help="Print one JSON document; with --follow, one for each event.")
     ] = False,
 ) -> None:
-    """Print the event log of the tree that a run belongs to."""
+    """Print the event log of a run's tree."""
     with reporting(as_json):
         from retinue.cli.event_lines import event_line
         from retinue.cli.facade import find_handle, operator

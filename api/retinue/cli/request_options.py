@@ -22,7 +22,9 @@ def request_fields(
     context: Annotated[str | None, typer.Option(help="What it should know besides.")] = None,
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="KEY=VALUE", help="A value for its prompt's placeholders. Repeatable."),
+        typer.Option(
+            "--input", metavar="KEY=VALUE", help="A value for its prompt's placeholders. Repeatable."
+        ),
     ] = None,
     correlation_id: Annotated[
         str | None, typer.Option(help="Your own id of the work: one run per session and id.")
@@ -45,7 +47,9 @@ def request_fields(
     working_directory: Annotated[
         str | None, typer.Option(help="Relative to the workers' workspace_root.")
     ] = None,
-    priority: Annotated[str, typer.Option(metavar="high|normal|low", help="Its place in the queue.")] = "normal",
+    priority: Annotated[
+        str, typer.Option(metavar="high|normal|low", help="Its place in the queue.")
+    ] = "normal",
     metadata: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Comes back with the result. Repeatable."),

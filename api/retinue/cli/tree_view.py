@@ -70,11 +70,18 @@ def tree_lines(nodes: Iterable[SubagentNode], detail: Detail | None = None) -> l
     """
     shown = list(nodes)
     top = shown[0].depth if shown else 0
-    names = [f"{'   ' * (node.depth - top - 1)}└─ {node.agent}" if node.depth > top else node.agent for node in shown]
+    names = [
+        f"{'   ' * (node.depth - top - 1)}└─ {node.agent}" if node.depth > top else node.agent
+        for node in shown
+    ]
     width = max(map(len, names), default=0)
     lines = [f"{name:<{width}}  {_state(node):<26}" for name, node in zip(names, shown, strict=True)]
-    say_more = detail or (lambda node: usage_text(node.usage))
+    say_more = detail or _used
     return [f"{line} {say_more(node)}".rstrip() for line, node in zip(lines, shown, strict=True)]
+
+
+def _used(node: SubagentNode) -> str:
+    return usage_text(node.usage)
 
 
 def usage_text(usage: Usage | None) -> str:

@@ -45,7 +45,7 @@ def run_up(
     settings = load_settings()
     agents = tuple(modules) or settings.agents
     if workers and not agents:
-        note("no agent modules: workers offer only the default agent (retinue up shop.agents, or RETINUE_AGENTS)")
+        note("no agent modules, so only the default agent: retinue up shop.agents, or set RETINUE_AGENTS")
     if settings.store_url is not None:
         # Checked here once, so that not every worker says the same.
         require_server(settings.required_store_url, durability=settings.durability)

@@ -15,9 +15,12 @@ def run_worker(arguments: Sequence[str]) -> None:
     Args:
         arguments: modules with agents, and options of `celery worker`, in any order.
     """
+    from retinue.broker.settings import reset_settings
+
     modules, options = split_arguments(arguments)
     if modules:
         os.environ["RETINUE_AGENTS"] = ",".join(modules)
+        reset_settings()
     # Celery's script puts it there for the time of its own imports only; agents are imported later.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

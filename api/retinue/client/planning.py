@@ -99,6 +99,7 @@ class LaunchPlanner:
         self._check_toolsets(request, snapshot, parent)
         self._check_workspace(request)
         self._check_on_done(request)
+        self._check_tree_limit(request, parent)
         depth = parent.depth + 1 if parent else 0
         max_depth = self._max_depth(request, parent)
         role = request.role if depth < max_depth else Role.LEAF
@@ -223,12 +224,21 @@ class LaunchPlanner:
             )
 
     def _check_on_done(self, request: SubagentLaunchRequest) -> None:
-        if request.on_done is not None and request.on_done.task not in self._settings.on_done_tasks:
+        if request.on_done is not None:
             raise SubagentLifecycleError(
-                f"the task {request.on_done.task!r} is not allowed",
-                field="on_done.task",
-                limit=f"one of {', '.join(self._settings.on_done_tasks) or '(none)'}",
-                mend="add its name to the setting on_done_tasks",
+                "this release cannot send a task when the run has ended",
+                field="on_done",
+                limit="None",
+                mend="leave it out, and wait for the run or ask for its status",
+            )
+
+    def _check_tree_limit(self, request: SubagentLaunchRequest, parent: ParentBinding | None) -> None:
+        if parent is not None and request.limits is not None and request.limits.max_tree is not None:
+            raise SubagentLifecycleError(
+                "only the root of a tree can cap it",
+                field="limits.max_tree",
+                limit="None for a child",
+                mend="give it to the launch of the root, or use max_children",
             )
 
     def _max_depth(self, request: SubagentLaunchRequest, parent: ParentBinding | None) -> int:

@@ -326,14 +326,18 @@ def note_retry(
         delay_ms: Until the next try.
     """
     rest = f',"iteration":{iteration},"reason":{json.dumps(reason)},"delay_ms":{delay_ms}'
-    argv = (fence.epoch, fence.token, EventType.MODEL_RETRIED.value, rest, PROGRESS_KEPT, secrets.token_hex(8))
-    return on_run("note", run, argv, _recorded("note"))
+    return _note(run, fence, EventType.MODEL_RETRIED, rest)
 
 
 def note_progress(run: RunKey, fence: Fence, *, index: int, message: str) -> ScriptCall[Recorded | Stale]:
     """Logs a tool's own progress message in the run's trimmed log."""
     rest = f',"index":{index},"message":{json.dumps(message)}'
-    argv = (fence.epoch, fence.token, EventType.TOOL_PROGRESS.value, rest, PROGRESS_KEPT, secrets.token_hex(8))
+    return _note(run, fence, EventType.TOOL_PROGRESS, rest)
+
+
+def _note(run: RunKey, fence: Fence, event: EventType, rest: str) -> ScriptCall[Recorded | Stale]:
+    # The random id makes a repeat of this very call known as such.
+    argv = (fence.epoch, fence.token, event.value, rest, PROGRESS_KEPT, secrets.token_hex(8))
     return on_run("note", run, argv, _recorded("note"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from tests.integration.client.colours import Blocking, LoopThread
@@ -11,10 +11,6 @@ from tests.integration.client.store_worker import StoreWorker
 
 from retinue.broker.settings import Settings
 from retinue.client import AsyncSubagentLifecycle, SubagentLifecycle
-
-
-class MakeFacade(Protocol):
-    def __call__(self, session_id: str | None = ..., **options: object) -> Any: ...
 
 
 class Facades:
@@ -29,7 +25,9 @@ class Facades:
     def settings(self, **options: object) -> Settings:
         return Settings.read(**{"store_url": self.url, **options})
 
-    def __call__(self, session_id: str | None = "customer-42", *, tenant: str = "_", **options: object) -> Any:
+    def __call__(
+        self, session_id: str | None = "customer-42", *, tenant: str = "_", **options: object
+    ) -> Any:
         kind = AsyncSubagentLifecycle if self._thread else SubagentLifecycle
         return self.keep(kind(session_id, tenant=tenant, settings=self.settings(**options)))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from contextlib import suppress
 
 
@@ -80,11 +79,3 @@ def _shut(end: socket.socket) -> None:
     with suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
     end.close()
-
-
-def wait_until(condition: object, *, within_s: float = 10) -> None:
-    """Looks again and again until the condition holds."""
-    ends_at = time.monotonic() + within_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < ends_at, "it did not come to pass in time"
-        time.sleep(0.01)

@@ -16,7 +16,13 @@ class ToolParent:
     """The call 0 of a run's first iteration."""
 
     def __init__(
-        self, run: SubagentHandle, fence: Fence, *, depth: int = 0, max_depth: int = 4, grant: Grant | None = None
+        self,
+        run: SubagentHandle,
+        fence: Fence,
+        *,
+        depth: int = 0,
+        max_depth: int = 4,
+        grant: Grant | None = None,
     ) -> None:
         self.lent = 0
         self.lends = 0

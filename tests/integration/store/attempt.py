@@ -55,7 +55,9 @@ class Attempt:
             self.fence,
             self.operation(),
             thread_length=self._length() if length is None else length,
-            results=[(f"{record.recorded_iteration}:{i}", f'{{"tool_call_id":"c{i}","content":') for i in results],
+            results=[
+                (f"{record.recorded_iteration}:{i}", f'{{"tool_call_id":"c{i}","content":') for i in results
+            ],
             pin=pin,
         )
 
@@ -103,7 +105,9 @@ class Attempt:
             duration_ms=7,
         )
 
-    def suspend(self, children: Sequence[RunKey], *, phase: Phase = Phase.WAITING_CHILDREN) -> ScriptCall[Any]:
+    def suspend(
+        self, children: Sequence[RunKey], *, phase: Phase = Phase.WAITING_CHILDREN
+    ) -> ScriptCall[Any]:
         iteration = self._stage.record(self.run).recorded_iteration
         entries = [(f"{iteration}:{n}", f"child:{child.run_id}") for n, child in enumerate(children)]
         return running.suspend(self.run, self.fence, self.operation(), phase=phase, entries=entries)
@@ -131,9 +135,7 @@ class Attempt:
         return running.hand_back(self.run, self.fence, self.operation())
 
     def retry(self) -> ScriptCall[Any]:
-        return running.note_retry(
-            self.run, self.fence, iteration=1, reason="MODEL_UNAVAILABLE", delay_ms=250
-        )
+        return running.note_retry(self.run, self.fence, iteration=1, reason="MODEL_UNAVAILABLE", delay_ms=250)
 
     def progress(self, message: str = "half") -> ScriptCall[Any]:
         return running.note_progress(self.run, self.fence, index=0, message=message)

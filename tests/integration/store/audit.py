@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,15 +56,21 @@ def dump(server: Any, tenant: str, partition: int) -> Dump:
 
 def audit(found: Dump, tenant: str) -> None:
     """Asserts the store's invariants over a whole tenant."""
-    records = {match[1]: stored for name, stored in found.items() if (match := _RECORD.match(name))}
-    for run_id, stored in records.items():
-        _audit_record(found, tenant, run_id, stored)
+    records = {match[1]: name for name in found if (match := _RECORD.match(name))}
+    indexes = _Indexes(found)
+    for run_id, name in records.items():
+        _audit_record(found, indexes, f"{tenant}/{run_id}", name)
     for name, stored in found.items():
         if name.endswith((":ev", ":pg")):
             for raw in stored.value:
                 _audit_event(raw)
         if ":tree:" in name and name.count(":") == 4:
-            _audit_tree(found, name, records)
+            _audit_tree(found, name)
+    live_children = Counter(
+        found[name].value["par"] for name in records.values() if "fi" not in found[name].value
+    )
+    for run_id, name in records.items():
+        assert int(found[name].value["lc"]) == live_children[run_id], run_id
 
 
 def unowned(found: Dump) -> list[str]:
@@ -76,50 +83,60 @@ def unowned(found: Dump) -> list[str]:
     ]
 
 
-def _audit_record(found: Dump, tenant: str, run_id: str, stored: Stored) -> None:
-    record, member = stored.value, f"{tenant}/{run_id}"
+class _Indexes:
+    """Where each member stands: queues, owner sets, timers, live runs; and which paths are marked."""
+
+    def __init__(self, found: Dump) -> None:
+        self.queues: defaultdict[str, list[str]] = defaultdict(list)
+        self.owners: defaultdict[str, list[str]] = defaultdict(list)
+        self.live: set[tuple[str, str]] = set()
+        self.timers: set[str] = set()
+        self.cancelled: set[tuple[str, str]] = set()
+        for name, stored in found.items():
+            if "}:q:" in name:
+                for member, _ in _pairs(stored.value):
+                    self.queues[member].append(name.rpartition("}:q:")[2])
+            elif "}:own:" in name:
+                for member in stored.value:
+                    self.owners[member].append(name.rpartition("}:own:")[2])
+            elif name.endswith("}:due"):
+                self.timers |= {member for member, _ in _pairs(stored.value)}
+            elif ":tree:" in name and name.endswith(":m"):
+                self.cancelled |= {
+                    (name.split(":")[4], path) for path, mark in stored.value.items() if mark == "c"
+                }
+            elif name.endswith(":live"):
+                self.live |= {(name.split(":")[4], entry) for entry, _ in _pairs(stored.value)}
+
+
+def _audit_record(found: Dump, indexes: _Indexes, member: str, name: str) -> None:
+    record = found[name].value
     state, phase = SubagentState(record["st"]), Phase(record["ph"])
-    terminal = state in TERMINAL_STATES
+    terminal, waits = state in TERMINAL_STATES, phase.value.startswith("waiting")
     assert phase in PHASES_OF[state], (state, phase)
-    queues = [name for name, other in found.items() if "}:q:" in name and member in dict(_pairs(other.value))]
-    owners = [name for name, other in found.items() if "}:own:" in name and member in other.value]
-    assert [name.rpartition(":q:")[2] for name in queues] == ([record["q"]] if phase in _QUEUED else [])
-    assert [name.rpartition(":own:")[2] for name in owners] == ([record["own"]] if record["own"] else [])
+    assert indexes.queues[member] == ([record["q"]] if phase in _QUEUED else [])
+    assert indexes.owners[member] == ([record["own"]] if record["own"] else [])
     assert bool(record["own"]) == bool(record["tok"])
-    name = next(key for key in found if key.endswith(":run:" + run_id))
-    waits = phase.value.startswith("waiting")
     assert (name + ":e" in found) == waits, "open entries stand for a waiting run, and only for one"
-    if waits or phase in _QUEUED:
-        assert not record["own"]
-    live = [
-        entry
-        for other, held in found.items()
-        if other.endswith(f":tree:{record['root']}:live")
-        for entry, _ in _pairs(held.value)
-    ]
-    assert (f"{record['path']} {run_id}" in live) == (not terminal)
-    assert int(record["lc"]) >= 0
+    assert not (record["own"] and (waits or phase in _QUEUED))
+    entry = f"{record['path']} {member.partition('/')[2]}"
+    assert ((record["root"], entry) in indexes.live) == (not terminal)
+    assert ("fi" in record) == found[name].expires == terminal
+    to_do = record["dl"] != "0" or (record["root"], record["path"]) in indexes.cancelled
+    assert (member in indexes.timers) == (int(record["lc"]) > 0 if terminal else to_do)
     if terminal:
-        assert "fi" in record
         assert name + ":j" not in found
-        for part in ("", ":req", ":res", ":part", ":s", ":pg"):
+        for part in (":req", ":res", ":part", ":s", ":pg"):
             assert name + part not in found or found[name + part].expires, part
-    else:
-        assert not stored.expires
-        assert "fi" not in record
 
 
-def _audit_tree(found: Dump, name: str, records: dict[str, Stored]) -> None:
+def _audit_tree(found: Dump, name: str) -> None:
     counted = int(found[name].value["live"])
     live = _pairs(found[name + ":live"].value) if name + ":live" in found else []
     assert counted == len(live)
     for part in ("", ":ev", ":m", ":g", ":sp"):
         if name + part in found:
             assert found[name + part].expires == (counted == 0), part
-    for run_id, stored in records.items():
-        if stored.value["root"] == name.rpartition(":")[2]:
-            below = [r for r in records.values() if r.value["par"] == run_id and "fi" not in r.value]
-            assert int(stored.value["lc"]) == len(below), run_id
 
 
 def _audit_event(raw: str) -> None:
@@ -131,10 +148,9 @@ def _audit_event(raw: str) -> None:
 
 
 def _members(kind: str, value: Any, tenant: str) -> Any:
-    mine = [item for item in (_pairs(value) if kind == "zset" else value)]
     if kind == "zset":
-        return [pair for pair in mine if pair[0] == tenant or pair[0].startswith(tenant + "/")]
-    return [item for item in mine if item.startswith(tenant + "/")]
+        return [pair for pair in _pairs(value) if pair[0].partition("/")[0] == tenant]
+    return [item for item in value if item.partition("/")[0] == tenant]
 
 
 def _pairs(value: Any) -> list[tuple[str, float]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.integration.store.stage import AsyncRunner, Runner, Stage, SyncRunner
 
 from retinue.testing.servers import PrivateServer
-from tests.integration.store.stage import AsyncRunner, Runner, Stage, SyncRunner
 
 
 @pytest.fixture(scope="session", params=[SyncRunner, AsyncRunner], ids=["sync", "async"])

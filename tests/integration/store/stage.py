@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import redis
+from tests.integration.store.attempt import Attempt
+from tests.integration.store.audit import Dump, audit, dump
 
 from retinue.contract import Event, SubagentState, child_run_id, new_run_id, partition_of
 from retinue.store import control, keys, launching, reading, running
@@ -22,8 +24,6 @@ from retinue.store.reading import RunResult, RunView
 from retinue.store.running import Claimed
 from retinue.store.store import AsyncStore, Store
 from retinue.store.sync_link import SyncLink
-from tests.integration.store.attempt import Attempt
-from tests.integration.store.audit import Dump, audit, dump
 
 T = TypeVar("T")
 CAPABLE = running.capability(["support", "researcher"], ["antique"])
@@ -272,7 +272,7 @@ class Stage:
         """Lets a run's deadline be one second ago, where the test needs the moment exactly."""
         seconds, _ = self.server.time()
         self.server.hset(run.record, "dl", (seconds - 1) * 1000)
-        self.server.zadd(keys.due(self.partition), {run.member: (seconds - 1) * 1000})
+        self.server.zadd(keys.due(self.partition), {run.member: (seconds - 1) * 1000}, xx=True)
 
     def forget(self, run: RunKey) -> None:
         """Lets a run's result_ttl be over."""
@@ -287,19 +287,16 @@ class Stage:
 
     def purge(self) -> None:
         """Removes the tenant, so that the next test's dump is short."""
-        for name in self.dump():
-            if name.startswith(f"retinue:{self.tenant}:"):
-                self.server.delete(name)
-        member = f"{self.tenant}/*"
-        for key in self.server.scan_iter(f"retinue:{{p{self.partition:02d}}}:*", count=10_000):
-            kind = self.server.type(key)
-            if kind == "zset":
-                for found, _ in list(self.server.zscan_iter(key, match=member)):
-                    self.server.zrem(key, found)
-                self.server.zrem(key, self.tenant)
-            elif kind == "set":
-                for found in list(self.server.sscan_iter(key, match=member)):
-                    self.server.srem(key, found)
+        found = self.dump()
+        own = [name for name in found if name.startswith(f"retinue:{self.tenant}:")]
+        if own:
+            self.server.unlink(*own)
+        for name in found.keys() - own:
+            value = found[name].value
+            if ":own:" in name:
+                self.server.srem(name, *value)
+            else:
+                self.server.zrem(name, *(member for member, _ in value))
 
     def _mine(self, members: Sequence[str]) -> list[str]:
         split = [keys.split_member(member) for member in members]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.integration.store.stage import Stage
 
 from retinue.contract import SubagentState
 from retinue.store import control, keys
 from retinue.store.control import SWEEP_CHUNK, CancelReply, NeedsSweep
 from retinue.store.launching import Launched, ParentRefused
 from retinue.store.running import Ended, Stopped
-from tests.integration.store.stage import Stage
 
 
 def _states(stage: Stage, *runs: object) -> list[SubagentState]:

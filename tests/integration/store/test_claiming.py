@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tests.integration.store.attempt import PIN
+from tests.integration.store.stage import Stage
+
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import running
 from retinue.store.record import WakeUp
 from retinue.store.running import Claimed, Ended, NotClaimed, Suspended
-from tests.integration.store.attempt import PIN
-from tests.integration.store.stage import Stage
 
 
 def test_the_first_claim_starts_the_run_and_hands_out_all_that_it_needs(stage: Stage) -> None:
@@ -15,7 +16,11 @@ def test_the_first_claim_starts_the_run_and_hands_out_all_that_it_needs(stage: S
     claimed = stage.run(stage.claim_call(root, token="token-1"))
     assert (claimed.fence.epoch, claimed.fence.token) == (1, "token-1")
     record = claimed.record
-    assert (record.state, record.phase, record.owner) == (SubagentState.STARTING, "claimed", stage.process("p1"))
+    assert (record.state, record.phase, record.owner) == (
+        SubagentState.STARTING,
+        "claimed",
+        stage.process("p1"),
+    )
     assert (record.max_iterations, record.iteration, record.spec_digest) == (7, 0, None)
     assert claimed.now_ms >= record.created_ms
     assert record.started_ms is not None

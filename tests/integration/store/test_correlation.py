@@ -6,10 +6,10 @@ import threading
 from typing import Any
 
 import pytest
+from tests.integration.store.stage import Stage
 
 from retinue.store import keys
 from retinue.store.launching import DuplicateCorrelation, Launched
-from tests.integration.store.stage import Stage
 
 TICKET = keys.correlation_digest("customer-42", "ticket-9001")
 
@@ -77,7 +77,9 @@ def test_it_is_kept_as_long_as_its_run_and_comes_free_with_it(stage: Stage) -> N
 
 
 def test_sessions_and_tenants_do_not_share_ids() -> None:
-    digests = {keys.correlation_digest(session, ticket) for session, ticket in (("a", "b"), ("ab", ""), ("a", "c"))}
+    digests = {
+        keys.correlation_digest(session, ticket) for session, ticket in (("a", "b"), ("ab", ""), ("a", "c"))
+    }
     assert len(digests) == 3
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
+from tests.integration.store.stage import Stage
+
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import control
 from retinue.store.running import Ended, Queued, Stopped
-from tests.integration.store.stage import Stage
 
 
 def test_a_time_out_counts_from_the_launch_and_stands_among_the_timers(stage: Stage) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.integration.store.attempt import Attempt
+from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import running
 from retinue.store.launching import ParentRefused
 from retinue.store.running import Stale
-from tests.integration.store.attempt import Attempt
-from tests.integration.store.stage import Stage
 
 
 def _launch(stage: Stage, attempt: Attempt) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.integration.store.audit import unowned
+from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import keys
 from retinue.store.running import Ended
-from tests.integration.store.audit import unowned
-from tests.integration.store.stage import Stage
 
 
 def test_a_finished_run_is_terminal_and_leaves_every_index(stage: Stage) -> None:
@@ -50,8 +50,14 @@ def test_the_result_is_read_with_request_partial_text_and_steers(stage: Stage) -
     stage.steer(root, "late", "s1")
     stage.run(attempt.finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR))
     result = stage.result(root)
-    assert (result.result_json, result.partial, result.request_json) == ('{"summary":"done"}', "so far", '{"goal":"g"}')
-    assert [(steer.steer_id, steer.message, steer.disposition) for steer in result.steers] == [("s1", "late", "m")]
+    assert (result.result_json, result.partial, result.request_json) == (
+        '{"summary":"done"}',
+        "so far",
+        '{"goal":"g"}',
+    )
+    assert [(steer.steer_id, steer.message, steer.disposition) for steer in result.steers] == [
+        ("s1", "late", "m")
+    ]
     assert result.view.state is SubagentState.FAILED
 
 
@@ -66,8 +72,14 @@ def test_a_run_is_kept_for_its_result_ttl_and_its_thread_for_its_own(stage: Stag
     stage.steer(root)
     stage.run(attempt.progress())
     stage.run(attempt.finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR))
-    ttl = {name: stage.server.ttl(name) for name in stage.dump() if name.startswith(f"retinue:{stage.tenant}:")}
-    run = {name.rpartition(":")[2] if name.count(":") > 4 else "record": ttl[name] for name in ttl if ":run:" in name}
+    ttl = {
+        name: stage.server.ttl(name) for name in stage.dump() if name.startswith(f"retinue:{stage.tenant}:")
+    }
+    run = {
+        name.rpartition(":")[2] if name.count(":") > 4 else "record": ttl[name]
+        for name in ttl
+        if ":run:" in name
+    }
     assert set(run) == {"record", "req", "res", "part", "s", "pg"}
     assert all(1790 < seconds <= 1800 for seconds in run.values())
     assert 6990 < ttl[keys.thread(stage.tenant, root.run_id, root.run_id)] <= 7000

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.integration.store.attempt import PIN
+from tests.integration.store.stage import Stage
 
 from retinue.contract import StoreReplyError, SubagentState
 from retinue.store.running import PROGRESS_KEPT, Pin, Recorded, Stopped
-from tests.integration.store.attempt import PIN
-from tests.integration.store.stage import Stage
 
 
 def test_the_first_boundary_sets_the_run_running_and_pins_its_spec(stage: Stage) -> None:

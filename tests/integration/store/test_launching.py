@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.integration.store.stage import Stage
 
 from retinue.contract import SubagentState, child_run_id
 from retinue.store import keys, reading
 from retinue.store.launching import MAX_LAUNCHES, IdConflict, Launched, LimitReached, ParentRefused
-from tests.integration.store.stage import Stage
 
 
 def test_a_launched_root_is_pending_queued_and_in_every_index(stage: Stage) -> None:
@@ -22,7 +22,12 @@ def test_a_launched_root_is_pending_queued_and_in_every_index(stage: Stage) -> N
         0,
     )
     record = stage.record(run)
-    assert (record.state, record.phase, record.epoch, record.owner) == (SubagentState.PENDING, "queued", 0, None)
+    assert (record.state, record.phase, record.epoch, record.owner) == (
+        SubagentState.PENDING,
+        "queued",
+        0,
+        None,
+    )
     assert (record.root_id, record.parent_id, record.thread_id) == (new.run_id, None, new.run_id)
     assert (record.agent, record.session_id, record.wakeup) == ("support", "customer-42", 1)
     assert record.created_ms == root.created_ms == reply.now_ms
@@ -43,7 +48,12 @@ def test_a_child_stands_below_its_parent_in_the_same_tree(stage: Stage) -> None:
     before = len(stage.events(root))
     first, second = stage.child(parent, 0), stage.child(parent, 1)
     record = stage.record(second)
-    assert (record.root_id, record.parent_id, record.path, record.depth) == (root.run_id, root.run_id, "0/1/", 1)
+    assert (record.root_id, record.parent_id, record.path, record.depth) == (
+        root.run_id,
+        root.run_id,
+        "0/1/",
+        1,
+    )
     assert stage.live(root) == [root.run_id, first.run_id, second.run_id]
     assert stage.tree(root)["n"] == stage.tree(root)["live"] == "3"
     assert stage.server.hmget(root.record, "lc", "nc") == ["2", "2"]
@@ -102,7 +112,9 @@ def test_a_stale_parent_may_not_launch(stage: Stage) -> None:
     stage.run(parent.hand_back())
     before = stage.dump()
     assert stage.launch(new, parent=parent.as_parent(1)) == ParentRefused("STALE")
-    assert stage.launch(new, parent=parent.with_fence(9, parent.fence.token).as_parent(1)) == ParentRefused("STALE")
+    assert stage.launch(new, parent=parent.with_fence(9, parent.fence.token).as_parent(1)) == ParentRefused(
+        "STALE"
+    )
     assert stage.dump() == before
 
 
@@ -111,10 +123,12 @@ def test_a_parent_that_has_gone_on_may_not_launch_for_an_old_iteration(stage: St
     new = stage.new_child(parent, 1)
     stage.run(parent.tool(0))
     parent.go(results=[0], pin=None)
-    stage.run(parent.model(tools=["search"]))
-    before = stage.dump()
-    assert stage.launch(new, parent=parent.as_parent(1)) == ParentRefused("ITERATION")
-    assert stage.dump() == before
+    for _ in range(2):  # while its model is asked, and once that has answered
+        before = stage.dump()
+        assert stage.launch(new, parent=parent.as_parent(1)) == ParentRefused("ITERATION")
+        assert stage.dump() == before
+        if stage.record(parent.run).recorded_iteration == 1:
+            stage.run(parent.model(tools=["search"]))
 
 
 def test_a_tool_launches_without_a_slot_in_any_iteration(stage: Stage) -> None:

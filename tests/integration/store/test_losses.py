@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.integration.store.attempt import Attempt
+from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import control, running
 from retinue.store.call import RunKey
 from retinue.store.running import Ended, Queued, Stale
-from tests.integration.store.attempt import Attempt
-from tests.integration.store.stage import Stage
 
 
 def _take_over(stage: Stage, run: RunKey, *, process: str = "p1", dead: bool = True) -> Any:
@@ -88,7 +88,12 @@ def test_losses_that_do_not_count_do_not_add_up(stage: Stage) -> None:
 
 
 def test_what_a_process_does_not_hold_any_more_is_left_alone(stage: Stage) -> None:
-    handed_back, ended, taken, gone = stage.root(), stage.root(), stage.root(), stage.key(stage.new_run().run_id)
+    handed_back, ended, taken, gone = (
+        stage.root(),
+        stage.root(),
+        stage.root(),
+        stage.key(stage.new_run().run_id),
+    )
     stage.run(stage.claim(handed_back).hand_back())
     stage.end(ended, process="p1")
     stage.claim(taken, process="p2")

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, StoreMemoryError, SubagentState
 from retinue.store import control, reading, running
 from retinue.store.running import Pin
-from tests.integration.store.stage import Stage
 
 LONGEST = "x" * 64
 

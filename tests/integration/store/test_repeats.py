@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.integration.store.attempt import Attempt
+from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import control, running
 from retinue.store.running import Ended, NotClaimed, Queued, Recorded, Stale, Suspended
-from tests.integration.store.attempt import Attempt
-from tests.integration.store.stage import Stage
 
 Prepare = Callable[[Stage], Any]
 
@@ -113,7 +113,10 @@ def test_a_repeat_changes_nothing_and_answers_as_the_first(stage: Stage, case: s
 
 
 def test_a_repeated_launch_says_that_it_stood_already(stage: Stage) -> None:
-    for call in (stage.launch_call(stage.new_run(correlation="c" * 40), stage.new_run()), _launch_child(stage)):
+    for call in (
+        stage.launch_call(stage.new_run(correlation="c" * 40), stage.new_run()),
+        _launch_child(stage),
+    ):
         first, after = stage.run(call), stage.dump()
         again = stage.run(call)
         assert stage.dump() == after
@@ -219,8 +222,18 @@ def _then_swept(stage: Stage, run: Any) -> None:
     stage.sweep(run)
 
 
-MOVES = [_then_nothing, _then_children_ended, _then_claimed, _then_a_boundary_further, _then_ended, _then_swept]
-RELEASING: dict[str, tuple[Prepare, type]] = {"suspend": (_suspend, Suspended), "hand_back": (_hand_back, Queued)}
+MOVES = [
+    _then_nothing,
+    _then_children_ended,
+    _then_claimed,
+    _then_a_boundary_further,
+    _then_ended,
+    _then_swept,
+]
+RELEASING: dict[str, tuple[Prepare, type]] = {
+    "suspend": (_suspend, Suspended),
+    "hand_back": (_hand_back, Queued),
+}
 
 
 @pytest.mark.parametrize("move", MOVES, ids=[move.__name__[6:] for move in MOVES])
@@ -238,7 +251,9 @@ def test_a_late_repeat_of_a_releasing_call_never_touches_who_came_after(
     assert stage.dump() == after
 
 
-@pytest.mark.parametrize("case", [name for name in SAME_ANSWER if name not in {"cancel", "claim of a cancelled child"}])
+@pytest.mark.parametrize(
+    "case", [name for name in SAME_ANSWER if name not in {"cancel", "claim of a cancelled child"}]
+)
 def test_a_late_repeat_after_the_run_was_ended_changes_nothing(stage: Stage, case: str) -> None:
     call = SAME_ANSWER[case](stage)
     stage.run(call)
@@ -286,5 +301,12 @@ def _answer(stage: Stage, call: Any) -> Any:
 def _timeless(answer: Any) -> Any:
     """Without the server's clock, which a repeat may tell anew."""
     if isinstance(answer, running.Claimed):
-        return (answer.fence, answer.record, answer.request_json, answer.spec_json, answer.thread, answer.journal)
+        return (
+            answer.fence,
+            answer.record,
+            answer.request_json,
+            answer.spec_json,
+            answer.thread,
+            answer.journal,
+        )
     return answer

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+from tests.integration.store.stage import Stage
+
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import control
 from retinue.store.control import SteerReply
 from retinue.store.running import Ended, Overtaken, Pin, Stopped
-from tests.integration.store.stage import Stage
 
 
 def _dispositions(stage: Stage, attempt_or_run: object) -> list[str]:
@@ -105,29 +107,21 @@ def test_an_end_that_is_not_natural_misses_what_was_not_delivered(stage: Stage) 
     ]
 
 
-def test_a_finish_where_no_boundary_would_pass_succeeds_and_misses_them(stage: Stage) -> None:
-    def out_of_rounds() -> None:
-        stage.server.hset(root.record, "mi", 1)
-
-    root = stage.root()
-    for spoil in (out_of_rounds, lambda: stage.expire_deadline(root), lambda: stage.cancel(root)):
-        root = stage.root(timeout_ms=60_000)
-        attempt = stage.asking(root)
-        stage.run(attempt.model())
-        stage.steer(root, "too late")
-        spoil()
-        assert stage.run(attempt.finish()) == Ended(SubagentState.SUCCEEDED, None)
-        assert _dispositions(stage, root) == ["m"]
-
-
-def test_at_the_last_iteration_the_pinned_limit_counts(stage: Stage) -> None:
-    root = stage.root(max_iterations=50)
+@pytest.mark.parametrize("spoil", ["iterations", "time", "cancel"])
+def test_a_finish_where_no_boundary_would_pass_succeeds_and_misses_them(stage: Stage, spoil: str) -> None:
+    root = stage.root(timeout_ms=60_000)
     attempt = stage.claim(root)
-    attempt.go(pin=Pin("b" * 64, "{}", 1, "", ""))
+    attempt.go(pin=Pin("b" * 64, "{}", 1 if spoil == "iterations" else 9, "", ""))
     stage.run(attempt.model())
     stage.steer(root, "too late")
-    assert stage.run(attempt.boundary(pin=None)) == Stopped("MAX_ITERATIONS")
+    if spoil == "time":
+        stage.expire_deadline(root)
+    elif spoil == "cancel":
+        stage.cancel(root)
+    stopped = {"iterations": "MAX_ITERATIONS", "time": "DEADLINE", "cancel": "CANCEL"}[spoil]
+    assert stage.run(attempt.boundary(pin=None)) == Stopped(stopped)
     assert stage.run(attempt.finish()) == Ended(SubagentState.SUCCEEDED, None)
+    assert _dispositions(stage, root) == ["m"]
 
 
 def test_an_object_ends_although_a_steer_came_before_its_first_claim(stage: Stage) -> None:
@@ -154,9 +148,7 @@ def test_what_cannot_be_steered_is_refused_and_nothing_is_stored(stage: Stage) -
 
 def test_a_run_takes_so_many_steers_in_its_life_and_no_more(stage: Stage) -> None:
     root = stage.root()
-    replies = [
-        stage.run(control.steer(root, steer_id=f"s{n}", message="m", max_steers=2)) for n in range(3)
-    ]
+    replies = [stage.run(control.steer(root, steer_id=f"s{n}", message="m", max_steers=2)) for n in range(3)]
     assert replies == [SteerReply("QUEUED", ""), SteerReply("QUEUED", ""), SteerReply("CAPACITY", "2")]
     assert len(stage.result(root).steers) == 2
 

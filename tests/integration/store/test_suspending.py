@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tests.integration.store.stage import Stage
+
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import launching
 from retinue.store.record import WakeUp
 from retinue.store.running import Ended, Ready, Stopped, Suspended
-from tests.integration.store.stage import Stage
 
 
 def _wake(stage: Stage, root_id: str, number: int) -> WakeUp:

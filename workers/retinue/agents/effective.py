@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from retinue.contract import Role, canonical_json
 
+from .api_name import loose
 from .entry import Delegation, RosterEntry
 from .grants import Grant
 from .llm import InlineLlm
@@ -135,8 +136,16 @@ class EffectiveSpec(_Pinned):
         return tuple(tool for tool in tools if self.grant.allows_delegation(tool.name))
 
     def find_tool(self, api_name: str) -> ToolSpec | None:
-        """The tool that a model's call names, or None."""
-        return next((tool for tool in self.tools if tool.api_name == api_name), None)
+        """The tool that a model's call names, or None.
+
+        The only one whose name differs in case, blanks and punctuation alone will do: prompts of Agent Spec
+        documents speak of `process_refund` where the tool is called "Process refund".
+        """
+        exact = next((tool for tool in self.tools if tool.api_name == api_name), None)
+        if exact is not None:
+            return exact
+        similar = [tool for tool in self.tools if loose(tool.api_name) == loose(api_name)]
+        return similar[0] if len(similar) == 1 else None
 
     def may_launch(self, agent: str | None) -> bool:
         """Whether the run's code may launch that agent: an orchestrator any, a leaf those in its roster.

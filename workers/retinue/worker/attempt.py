@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+import traceback
 
 from retinue.agents import Grant
 from retinue.agents.effective import EffectiveSpec, Runner
 from retinue.agents.resolve import resolve
 from retinue.client.ticket import Ticket, Verdict
-from retinue.contract import ErrorClassification, SettingsError, SubagentLifecycleError, SubagentState
+from retinue.contract import ErrorClassification, RetinueError, SettingsError, SubagentState
 from retinue.store import running
 from retinue.store.call import RunKey
 from retinue.store.record import WakeUp
@@ -23,6 +24,7 @@ from retinue.worker.outcome import Fenced, Finish, HandBack, Left, Outcome
 from retinue.worker.reports import Failed, Revoked, Succeeded, TaskReport
 from retinue.worker.roll import Roll
 from retinue.worker.services import Services
+from retinue.worker.workspace import open_workspace
 
 _log = logging.getLogger("retinue.worker")
 _REPLY_MAX_CHARS = 32_000
@@ -72,19 +74,23 @@ class Attempt:
         return report
 
     def _prepare(self, claimed: Claimed) -> tuple[HeldRun, Finish | None]:
-        ticket, refused = Ticket.from_json(claimed.request_json), None
+        ticket, refused, directory = Ticket.from_json(claimed.request_json), None, None
         grant = Grant()
         for narrowing in claimed.grants:
             step = Grant.model_validate_json(narrowing)
             grant = grant.narrowed(step.toolsets, step.blocked_tools)
         try:
             spec = self._spec(claimed, ticket)
-        except (SubagentLifecycleError, SettingsError) as fault:
+            root = self._services.settings.workspace_root
+            directory = open_workspace(root, ticket.request.working_directory)
+        except RetinueError as fault:
             # The declaration and this worker's settings do not fit; the owner is told the mend.
             spec = EffectiveSpec(agent=claimed.record.agent, max_iterations=claimed.record.max_iterations)
             refused = Finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR, message=str(fault))
         grant = grant.narrowed(spec.grant.toolsets, spec.grant.blocked_tools)
-        return HeldRun.of(self._key, claimed, ticket, spec, grant), refused
+        held = HeldRun.of(self._key, claimed, ticket, spec, grant)
+        held.working_directory = directory
+        return held, refused
 
     def _spec(self, claimed: Claimed, ticket: Ticket) -> EffectiveSpec:
         if claimed.spec_json is not None:
@@ -113,7 +119,7 @@ class Attempt:
         except SettingsError as fault:
             return Finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR, held.partial, str(fault))
         except Exception as fault:
-            _log.exception("run.crashed run=%s error=%s", self._key.run_id, type(fault).__name__)
+            _log.error("run.crashed run=%s %s", self._key.run_id, _trace(fault))
             message = f"internal error ({type(fault).__name__}); the worker's log has the details"
             return Finish(SubagentState.FAILED, ErrorClassification.INTERNAL_ERROR, held.partial, message)
 
@@ -177,6 +183,13 @@ class Attempt:
     async def _wake(self, wakeup: WakeUp | None) -> None:
         if wakeup is not None:
             await self._services.wakes.send(wakeup)
+
+
+def _trace(fault: BaseException) -> str:
+    """Kind and places of an error and of those it groups, without their texts: these may quote a prompt."""
+    lines = [f"error={type(fault).__name__}\n", *traceback.format_tb(fault.__traceback__)]
+    inner = fault.exceptions if isinstance(fault, BaseExceptionGroup) else ()  # pyright: ignore[reportUnknownVariableType]
+    return "".join([*lines, *(_trace(each) for each in inner)])  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _reply(finish: Finish) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from retinue.contract import ErrorClassification, Phase, SubagentState
@@ -40,6 +41,9 @@ class CallAnswers:
         Returns:
             None = all calls are answered: on to the boundary.
         """
+        before = self._run.tools_used - len(self._run.journal)
+        if not await self._refuse_beyond_limit(calls, before):
+            return Fenced()
         while True:
             open_calls = {
                 index: call for index, call in enumerate(calls) if self._slot(index) not in self._run.journal
@@ -48,12 +52,26 @@ class CallAnswers:
             if isinstance(waiting, Fenced):
                 return waiting
             if not waiting:
+                self._run.tools_used = before + len(calls)
                 return None
             reply = await self._suspend(waiting)
             if not isinstance(reply, Ready):
                 return reply
             # Answered meanwhile. Messages that had to wait for their turn may remain.
             self._run.journal.update(dict.fromkeys(map(self._slot, waiting), ""))
+
+    async def _refuse_beyond_limit(self, calls: Sequence[ToolCall], before: int) -> bool:
+        """Answers the calls that the run may not make any more; False = the attempt is fenced."""
+        limit = self._run.spec.max_tool_calls
+        if limit is None:
+            return True
+        for index, call in list(enumerate(calls))[max(0, limit - before) :]:
+            if self._slot(index) not in self._run.journal:
+                text = f"[REFUSED] This run may make {limit} tool calls, and has. Answer with what you have."
+                if not await self._tools.record(index, call.name, text, ok=False, started=time.monotonic()):
+                    return False
+                self._run.journal[self._slot(index)] = ""
+        return True
 
     async def _start(self, calls: dict[int, ToolCall], *, fresh: bool) -> dict[int, str] | Fenced:
         """Starts the calls side by side; the children that are left to wait for, by call."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 
 from retinue.agents import Grant
 from retinue.agents.effective import EffectiveSpec
@@ -32,6 +34,8 @@ class HeldRun:
         journal: Answered calls of the running iteration, by slot.
         iteration: Of the last recorded response: the calls in the thread are its.
         deadline: On this process's monotonic clock, None = none.
+        working_directory: Where its tools may work on files, None = nowhere in particular.
+        tools_used: Tool calls answered so far.
         partial: The last text of the model, for a run that is cut.
     """
 
@@ -46,9 +50,13 @@ class HeldRun:
     journal: dict[str, str] = field(repr=False)
     iteration: int
     deadline: float | None
+    working_directory: Path | None = None
+    tools_used: int = 0
     partial: str | None = field(default=None, repr=False)
     alarm: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     _operations: count[int] = field(default_factory=lambda: count(1), repr=False)
+    _waits: int = field(default=0, repr=False)
+    _waits_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
     def of(cls, key: RunKey, claimed: Claimed, ticket: Ticket, spec: EffectiveSpec, grant: Grant) -> HeldRun:
@@ -65,12 +73,25 @@ class HeldRun:
             thread=claimed.thread,
             journal=claimed.journal,
             iteration=claimed.record.recorded_iteration,
+            tools_used=claimed.record.usage.tool_calls,
             deadline=None if left_ms is None else time.monotonic() + left_ms / 1000,
         )
 
     def operation(self) -> str:
         """An id for the next write: unique, since the token is."""
         return f"{self.fence.token}:{next(self._operations)}"
+
+    def begin_wait(self) -> bool:
+        """Notes that a tool waits for other runs; whether it is the first that does. From any OS thread."""
+        with self._waits_lock:
+            self._waits += 1
+            return self._waits == 1
+
+    def end_wait(self) -> bool:
+        """The end of such a wait; whether it was the last. From any OS thread."""
+        with self._waits_lock:
+            self._waits -= 1
+            return self._waits == 0
 
     @property
     def seconds_left(self) -> float | None:

@@ -30,9 +30,9 @@ class Intake(bootsteps.StartStopStep):
 
     def stop(self, parent: Any) -> None:
         """Before the consumer is cancelled: at shutdown, and after the connection was lost."""
-        if parent.connection is None:
-            return
-        # Runs go on for a while now, and popped messages must not lie in a socket for so long.
-        parent.task_consumer.channel.stop_intake()
+        if parent.connection is not None:
+            # Runs go on for a while now, and popped messages must not lie in a socket for so long.
+            parent.task_consumer.channel.stop_intake()
         if parent.event_dispatcher is not None:
+            # The next dispatcher takes over what this one could not send, but not what it only collected.
             parent.event_dispatcher.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from retinue.contract import ErrorClassification, Phase, SubagentState, canonical_json
 from retinue.store import running
@@ -19,7 +20,7 @@ from retinue.worker.models import (
     tool_result_head,
     user_entry,
 )
-from retinue.worker.models.entries import is_answer, last_text
+from retinue.worker.models.entries import is_answer, last_said, last_text
 from retinue.worker.outcome import Fenced, Finish, HandBack, Outcome
 from retinue.worker.services import Services
 
@@ -45,6 +46,13 @@ class AgentLoop:
         Args:
             overtaken: A steer came before the run could end: pass another boundary.
         """
+        outcome = await self._go_on(overtaken=overtaken)
+        if isinstance(outcome, Finish) and outcome.summary is None:
+            # What was said before this attempt stands in the thread only.
+            return replace(outcome, summary=last_said(self._api, self._run.thread, self._run.iteration))
+        return outcome
+
+    async def _go_on(self, *, overtaken: bool) -> Outcome:
         run = self._run
         if not overtaken and run.thread and is_answer(self._api, run.thread[-1]) and run.iteration:
             # The response was recorded, and the attempt died before it could end the run.

@@ -44,12 +44,14 @@ class RunningCall:
 
     @contextmanager
     def lend(self) -> Generator[None]:
-        """Gives the slot to another run while this one waits."""
-        self._services.slots.lend()
+        """Gives the run's slot to another while it waits; it has one only, however many of its calls wait."""
+        if self._run.begin_wait():
+            self._services.slots.lend()
         try:
             yield
         finally:
-            self._services.slots.take_back()
+            if self._run.end_wait():
+                self._services.slots.take_back()
 
     def facade(self) -> LifecycleService:
         """The lifecycle facade bound to the run."""

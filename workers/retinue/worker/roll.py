@@ -10,7 +10,7 @@ from retinue.store.call import RunKey
 from retinue.worker.held import HeldRun
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Entry:
     """A run that is being claimed, and then held."""
 
@@ -35,22 +35,21 @@ class Entry:
 class Roll:
     """All entries of the process, by index member; a run is entered before its claim is sent."""
 
-    _entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    _entries: dict[str, list[Entry]] = field(default_factory=dict[str, list[Entry]])
 
     @contextmanager
     def entered(self, key: RunKey) -> Generator[Entry]:
         """Enters a run for the time of an attempt. A second attempt on the same run shares nothing."""
         entry, member = Entry(key), key.member
-        before = self._entries.get(member)
-        self._entries[member] = entry
+        entries = self._entries.setdefault(member, [])
+        entries.append(entry)
         try:
             yield entry
         finally:
-            if self._entries.get(member) is entry:
-                if before is not None and before.run is not None:
-                    self._entries[member] = before
-                else:
-                    del self._entries[member]
+            # Of several wake-ups one gets the run: it stays on the roll when the others leave, in any order.
+            entries.remove(entry)
+            if not entries:
+                del self._entries[member]
 
     def members(self) -> set[str]:
         """Every run that is held or being claimed."""
@@ -58,9 +57,10 @@ class Roll:
 
     def alarm(self, run_id: str) -> None:
         """Raises the alarm of a run, whoever its tenant is."""
-        for entry in self._entries.values():
-            if entry.key.run_id == run_id:
-                entry.raise_alarm()
+        for entries in self._entries.values():
+            for entry in entries:
+                if entry.key.run_id == run_id:
+                    entry.raise_alarm()
 
     def __len__(self) -> int:
         return len(self._entries)

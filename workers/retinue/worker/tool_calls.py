@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import logging
 import time
-from pathlib import Path
 from typing import cast
 
 from retinue.agents import ToolContext, current_tool_context
@@ -72,7 +71,7 @@ class ToolCalls:
         return not isinstance(reply, Stale)
 
     async def _result(self, index: int, call: ToolCall, *, lost: bool) -> tuple[str, bool, str]:
-        spec = next((tool for tool in self._run.spec.tools if tool.api_name == call.name), None)
+        spec = self._run.spec.find_tool(call.name)
         if spec is None:
             offered = ", ".join(tool.api_name for tool in self._run.spec.tools) or "none"
             return call.name, False, f"[ERROR] There is no tool {call.name!r}. Tools: {offered}."
@@ -90,8 +89,10 @@ class ToolCalls:
         return spec.name, ok, text
 
     async def _run_tool(self, index: int, tool: AnyTool, arguments: dict[str, object]) -> tuple[bool, str]:
-        context = self._context(index)
-        parent = current_parent.set(RunningCall(self._services, self._run, index))
+        # One for all that the call launches: its children are numbered through, by whichever way they come.
+        running_call = RunningCall(self._services, self._run, index)
+        context = self._context(index, running_call)
+        parent = current_parent.set(running_call)
         inside = current_tool_context.set(context)
         try:
             bound = tool.bind(arguments, context)
@@ -114,7 +115,7 @@ class ToolCalls:
             current_tool_context.reset(inside)
             current_parent.reset(parent)
 
-    def _context(self, index: int) -> ToolContext:
+    def _context(self, index: int, running_call: RunningCall) -> ToolContext:
         run, loop = self._run, asyncio.get_running_loop()
 
         def progress(message: str) -> None:
@@ -128,16 +129,8 @@ class ToolCalls:
             agent=run.spec.agent,
             iteration=run.iteration,
             call_index=index,
-            working_directory=self._working_directory(),
+            working_directory=run.working_directory,
             report_progress=progress,
             is_cancelled=run.alarm.is_set,
-            lifecycle=lambda: RunningCall(self._services, run, index).facade(),
+            lifecycle=running_call.facade,
         )
-
-    def _working_directory(self) -> Path | None:
-        relative, root = self._run.ticket.request.working_directory, self._services.settings.workspace_root
-        if relative is None or root is None:
-            return None
-        # Resolved, so that a link inside the workspace cannot lead out of it.
-        directory = (root / relative).resolve()
-        return directory if directory.is_relative_to(root.resolve()) else None

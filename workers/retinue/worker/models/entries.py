@@ -56,6 +56,25 @@ def last_text(api: Api, entry: str) -> str:
     return output_text(_items(entry))
 
 
+def last_said(api: Api, entries: Sequence[str], responses: int) -> str | None:
+    """The text of the latest response that has one.
+
+    Args:
+        api: Of the entries.
+        entries: A thread; it may begin with what earlier runs wrote.
+        responses: How many of its last assistant entries to look at.
+    """
+    for entry in reversed(entries):
+        if responses <= 0:
+            return None
+        items = _items(entry)
+        if any(_is_assistant(api, item) for item in items):
+            responses -= 1
+            if text := output_text(items):
+                return text
+    return None
+
+
 def is_answer(api: Api, entry: str) -> bool:
     """Whether an entry is a whole answer of the model: an assistant's, without calls."""
     items = _items(entry)

@@ -1,0 +1,67 @@
+"""The catalogue of keys in keys.py against what really stands in the store."""
+
+from __future__ import annotations
+
+import re
+
+from tests.integration.store.stage import Stage
+
+from retinue.contract import ErrorClassification, SubagentState
+from retinue.store import keys
+
+_KINDS = {"string", "list", "hash", "set", "zset"}
+
+
+def _rows(stage: Stage) -> dict[re.Pattern[str], str]:
+    """Each pattern of the catalogue with its type."""
+    rows = {}
+    for line in (keys.__doc__ or "").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) != 4 or not line.startswith("| ") or cells[0] == "key":
+            continue
+        pattern = re.escape(cells[0])
+        pattern = re.sub(r"^T\\ ", f"retinue:{stage.tenant}:{{p{stage.partition:02d}}}:", pattern)
+        pattern = re.sub(r"^P\\ ", f"retinue:{{p{stage.partition:02d}}}:", pattern)
+        rows[re.compile(re.sub(r"<\w+>", "[^:]+", pattern) + "$")] = re.split(r"\W", cells[1])[0]
+    return rows
+
+
+def _fill(stage: Stage) -> None:
+    """Runs a tree through everything that writes a key."""
+    root = stage.root(timeout_ms=60_000, correlation="c" * 40, grant_json="{}")
+    _, (child, other) = stage.waiting(root, 2)
+    stage.steer(child)
+    attempt = stage.calling(other, "search")
+    stage.run(attempt.progress())
+    stage.run(attempt.tool(0))
+    ended = stage.root()
+    asking = stage.asking(ended)
+    stage.run(asking.model(partial="p"))
+    stage.run(asking.finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR))
+    stage.cancel(child)
+
+
+def test_every_key_of_a_tree_stands_in_the_catalogue_with_its_type_and_no_other_is_missing(
+    stage: Stage,
+) -> None:
+    rows = _rows(stage)
+    assert set(rows.values()) <= _KINDS
+    _fill(stage)
+    met = set()
+    for name in stage.dump():
+        (row,) = [row for row in rows if row.match(name)]
+        assert stage.server.type(name) == rows[row], name
+        met.add(row)
+    # The global ones belong to processes, not to runs.
+    assert {row.pattern for row in rows if row not in met} == {
+        f"retinue:{name}$" for name in ("lease:[^:]+", "workers", "catalogue", "keyring", "reaper")
+    }
+
+
+def test_every_field_of_a_record_is_explained(stage: Stage) -> None:
+    _fill(stage)
+    _, _, explained = (keys.__doc__ or "").partition("Record fields:")
+    names = set(re.findall(r"[a-z]+", explained))
+    for name, stored in stage.dump().items():
+        if re.search(r":run:[^:]+$", name):
+            assert {field for field in stored.value if not field.startswith("t:")} <= names

@@ -1,0 +1,111 @@
+"""What callers read, made of records."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from retinue.client import SubagentHandle, SubagentState
+from retinue.client.answers import ended_state, reconnect_of, result_of, status_of, text_of
+from retinue.client.ticket import Verdict
+from retinue.contract import HandleKey, Keyring
+from retinue.store.reading import RunResult, RunView, Steer
+from retinue.store.record import Record
+
+HANDLE: SubagentHandle = Keyring([HandleKey("k1", b"x" * 32)]).mint(
+    "_",
+    {
+        "subagent_id": "sa-p07-" + "a" * 26,
+        "parent_session_id": "s",
+        "correlation_id": None,
+        "created_at": 1.0,
+        "provider": None,
+        "model": None,
+        "role": "leaf",
+        "depth": 0,
+    },
+)
+
+
+def view(state: str, *, under_cancel: bool = False, **fields: str) -> RunView:
+    base = {"st": state, "ph": "", "ag": "support", "cr": "1000", "up": "5000", "im": "2"}
+    return RunView(Record({**base, **fields}), under_cancel)
+
+
+def run(found: RunView, **parts: object) -> RunResult:
+    request = json.dumps({"request": {"goal": "g", "metadata": {"a": 1}}, "role": "leaf"})
+    defaults = {"result_json": None, "partial": None, "request_json": request, "steers": ()}
+    return RunResult(found, **{**defaults, **parts})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("state", "classification", "words"),
+    [
+        ("CANCELLED", "", "cancelled"),
+        ("INTERRUPTED", "DEADLINE_EXCEEDED", "deadline"),
+        ("INTERRUPTED", "INTERRUPT_REQUESTED", "interrupted"),
+        ("INTERRUPTED", "MAX_ITERATIONS", "iterations"),
+        ("INTERRUPTED", "BUDGET_EXCEEDED", "budget"),
+        ("FAILED", "WORKER_LOST", "workers died"),
+    ],
+)
+def test_a_run_that_the_store_ended_has_a_fitting_message_and_its_partial_text(
+    state: str, classification: str, words: str
+) -> None:
+    found = run(view(state, cls=classification, fi="6000"), partial="so far")
+    result = result_of(HANDLE, found)
+    assert words in str(result.error_message)
+    assert (result.error_classification or "") == classification
+    assert result.summary == text_of(found) == "so far"
+    assert (result.started_at, result.completed_at) == (None, 6.0)
+    assert result.tool_execution_summary == {"duration_seconds": 0.0, "tool_calls": 0, "tools": {}}
+
+
+def test_the_workers_own_words_win() -> None:
+    verdict = Verdict(summary="half", message="the provider said no").to_json()
+    found = view("FAILED", cls="MODEL_REJECTED", sa="2000", fi="6000")
+    result = result_of(HANDLE, run(found, result_json=verdict, partial="older"))
+    assert (result.summary, result.error_message) == ("half", "the provider said no")
+    assert result.tool_execution_summary["duration_seconds"] == 4.0
+    assert result.metadata == {"a": 1}
+
+
+def test_a_success_has_no_message() -> None:
+    result = result_of(HANDLE, run(view("SUCCEEDED", fi="6000"), result_json="{}"))
+    assert (result.error_message, result.error_classification, result.summary) == (None, None, None)
+
+
+def test_a_result_lists_every_steer_with_its_fate() -> None:
+    steers = (Steer("a", "text", "d3"), Steer("b", "text", "m"))
+    result = result_of(HANDLE, run(view("SUCCEEDED", fi="6000"), result_json="{}", steers=steers))
+    assert [(s.steer_id, s.state, s.iteration) for s in result.steers] == [
+        ("a", "delivered", 3),
+        ("b", "missed", None),
+    ]
+
+
+def test_a_live_run_has_a_state_and_no_result() -> None:
+    found = view("RUNNING", under_cancel=True, ph="model_call")
+    result = result_of(HANDLE, run(found, partial="so far"))
+    assert (result.ready, result.terminal_state) == (False, SubagentState.CANCEL_REQUESTED)
+    assert text_of(run(found, partial="so far")) is None
+
+
+def test_a_run_without_a_worker_says_for_which_agent() -> None:
+    status = status_of(HANDLE, view("PENDING", ph="no_worker", dl="9000"))
+    assert "'support'" in str(status.diagnostic)
+    assert status.limits["deadline_at"] == 9.0
+    assert status_of(HANDLE, view("PENDING", ph="queued")).diagnostic is None
+
+
+def test_nothing_there_is_unknown_everywhere() -> None:
+    assert status_of(HANDLE, None).state == SubagentState.UNKNOWN
+    assert result_of(HANDLE, None).error_classification == "UNKNOWN_HANDLE"
+    assert ended_state(HANDLE, None).completed
+    assert not reconnect_of(None).connected
+
+
+def test_a_wait_that_timed_out_on_an_ended_run_did_not_time_out() -> None:
+    assert not ended_state(HANDLE, view("SUCCEEDED"), timed_out=True).timed_out
+    assert ended_state(HANDLE, view("RUNNING"), timed_out=True).timed_out

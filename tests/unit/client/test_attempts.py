@@ -1,0 +1,69 @@
+"""When a call is tried again, and how it is told that it failed."""
+
+from __future__ import annotations
+
+import pytest
+
+from retinue.client import ErrorCode, SubagentLifecycleError
+from retinue.client.attempts import Attempts, was_sent
+from retinue.contract import StoreError, StoreMemoryError, StoreReplyError, StoreUnavailableError
+from retinue.store.connection import ConnectionCut, ReplyTimeout
+
+
+def raised_from(cut: Exception | None) -> StoreUnavailableError:
+    """The error of a link that met this, with it as its context."""
+    try:
+        if cut is None:
+            raise StoreUnavailableError("refused")
+        try:
+            raise cut
+        except type(cut):
+            raise StoreUnavailableError("cut") from None
+    except StoreUnavailableError as error:
+        return error
+
+
+def fault_of(attempts: Attempts, error: StoreError) -> SubagentLifecycleError:
+    with pytest.raises(SubagentLifecycleError) as caught:
+        attempts.next_delay(error)
+    return caught.value
+
+
+def test_what_never_left_is_reported_at_once() -> None:
+    error = raised_from(ConnectionRefusedError())
+    assert not was_sent(error)
+    fault = fault_of(Attempts(10, unknown=lambda: pytest.fail("nothing was launched")), error)
+    assert fault.code == ErrorCode.STORE_UNAVAILABLE
+    assert fault.__cause__ is error
+
+
+def test_a_lost_reply_is_asked_for_again_with_growing_pauses_until_the_limit() -> None:
+    attempts = Attempts(10)
+    delays = [attempts.next_delay(raised_from(ConnectionCut())) for _ in range(6)]
+    assert delays == sorted(delays)
+    assert 0 < delays[0] < delays[-1] <= 0.25
+    assert fault_of(Attempts(0), raised_from(ConnectionCut())).code == ErrorCode.STORE_UNAVAILABLE
+
+
+def test_once_sent_it_goes_on_although_the_server_refuses() -> None:
+    attempts = Attempts(10)
+    attempts.next_delay(raised_from(ConnectionCut()))
+    assert attempts.next_delay(raised_from(ConnectionRefusedError())) > 0
+
+
+def test_a_silent_server_is_not_asked_twice() -> None:
+    fault = fault_of(Attempts(10), raised_from(ReplyTimeout()))
+    assert fault.code == ErrorCode.STORE_UNAVAILABLE
+
+
+@pytest.mark.parametrize("error", [raised_from(ReplyTimeout()), raised_from(ConnectionCut())])
+def test_a_launch_that_was_sent_is_unknown_with_its_handle(error: StoreError) -> None:
+    handle = object()
+    fault = fault_of(Attempts(0, unknown=lambda: handle), error)  # type: ignore[arg-type, return-value]
+    assert (fault.code, fault.handle) == (ErrorCode.LAUNCH_UNKNOWN, handle)
+
+
+def test_a_full_store_and_an_error_reply_say_what_they_are() -> None:
+    assert "memory" in str(fault_of(Attempts(10), StoreMemoryError("OOM")))
+    fault = fault_of(Attempts(10), StoreReplyError("NOPERM"))
+    assert (fault.code, "NOPERM" in str(fault)) == (ErrorCode.STORE_UNAVAILABLE, True)

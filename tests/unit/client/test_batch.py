@@ -1,0 +1,123 @@
+"""One launch of several runs: ids, repetitions, and what the store's answers make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retinue.broker.catalogue import AgentEntry, CatalogueSnapshot
+from retinue.broker.settings import Settings
+from retinue.client import ErrorCode, SubagentLaunchRequest, SubagentLifecycleError
+from retinue.client.batch import LaunchBatch
+from retinue.client.planning import LaunchPlanner
+from retinue.client.scope import Scope
+from retinue.contract import HandleKey, Keyring, partition_of, partition_of_run
+from retinue.store.call import ScriptCall
+from retinue.store.launching import DuplicateCorrelation, Launched, LaunchedRun
+
+RING = Keyring([HandleKey("k1", b"x" * 32)])
+SCOPE = Scope.checked("_", "customer-42")
+SNAPSHOT = CatalogueSnapshot({}, {"support": AgentEntry("support")}, {}, frozenset())
+
+
+def batch(*requests: dict[str, Any]) -> LaunchBatch:
+    parsed = [SubagentLaunchRequest.parse({"goal": "g", **request}) for request in requests]
+    return LaunchBatch(parsed, SCOPE)
+
+
+def planned(*requests: dict[str, Any]) -> LaunchBatch:
+    made = batch(*requests)
+    made.plan(LaunchPlanner(Settings.read(), None), SNAPSHOT)
+    return made
+
+
+def ids_of(call: ScriptCall[Any] | None) -> list[str]:
+    assert call is not None
+    return [str(word) for word in call.argv[11::23]]
+
+
+def launched(call: ScriptCall[Any] | None) -> Launched:
+    runs = tuple(LaunchedRun(run, False, False, "0/", 0, 5_000 + n) for n, run in enumerate(ids_of(call)))
+    return Launched(9_000, runs)
+
+
+def test_each_run_has_an_id_of_its_own_in_the_sessions_partition() -> None:
+    ids = ids_of(planned({}, {}, {}).call())
+    assert len(set(ids)) == 3
+    assert {partition_of_run(run) for run in ids} == {partition_of("_", "customer-42")}
+
+
+def test_a_call_that_is_asked_for_again_has_the_same_ids() -> None:
+    made = planned({}, {})
+    first = ids_of(made.call())
+    made.plan(LaunchPlanner(Settings.read(), None), SNAPSHOT)
+    assert ids_of(made.call()) == first
+
+
+def test_handles_come_in_order_with_the_servers_times() -> None:
+    made = planned({"correlation_id": "a"}, {"correlation_id": "b"})
+    assert made.settle(RING, launched(made.call())) is None
+    assert made.call() is None
+    assert [(handle.correlation_id, handle.created_at) for handle in made.handles()] == [
+        ("a", 5.0),
+        ("b", 5.001),
+    ]
+    assert all(RING.verify("_", handle) for handle in made.handles())
+
+
+def test_equal_requests_that_return_share_a_run_and_others_are_refused() -> None:
+    twice = {"correlation_id": "a", "on_duplicate": "return"}
+    made = planned(twice, {}, twice)
+    assert len(ids_of(made.call())) == 2
+    made.settle(RING, launched(made.call()))
+    first, other, again = made.handles()
+    assert first == again != other
+    for second, code in (
+        ({"correlation_id": "a"}, ErrorCode.DUPLICATE_CORRELATION),
+        ({**twice, "goal": "else"}, ErrorCode.CORRELATION_CONFLICT),
+    ):
+        with pytest.raises(SubagentLifecycleError) as caught:
+            batch(twice, second)
+        assert (caught.value.code, caught.value.field) == (code, "requests[1].correlation_id")
+
+
+def test_a_holder_that_stays_unreadable_ends_the_launch() -> None:
+    made = planned({"correlation_id": "a", "on_duplicate": "return"})
+    holder = made.settle(RING, DuplicateCorrelation("sa-p07-" + "a" * 26, same=True, conflict=False))
+    assert holder is not None
+    for _ in range(3):
+        made.found(RING, holder, None)
+    with pytest.raises(SubagentLifecycleError) as caught:
+        made.found(RING, holder, None)
+    assert caught.value.code == ErrorCode.DUPLICATE_CORRELATION
+
+
+def test_a_draft_is_a_genuine_handle_of_the_first_run() -> None:
+    made = planned({"correlation_id": "a"}, {})
+    draft = made.draft(RING)
+    assert draft.subagent_id == ids_of(made.call())[0]
+    assert RING.verify("_", draft)
+
+
+def test_wake_ups_stand_ready_for_another_broker() -> None:
+    made = planned({"priority": "high"}, {})
+    ids = ids_of(made.call())
+    assert [(w.run_id, w.number, w.kind, w.priority, w.root_id, w.parent_id) for w in made.wakeups()] == [
+        (ids[0], 1, "delegate", 3, ids[0], None),
+        (ids[1], 1, "delegate", 6, ids[1], None),
+    ]
+
+
+def test_one_launch_has_one_cap_for_its_trees() -> None:
+    with pytest.raises(SubagentLifecycleError) as caught:
+        batch({"limits": {"max_tree": 5}}, {})
+    assert caught.value.field == "limits.max_tree"
+    assert batch({"limits": {"max_tree": 5}}, {"limits": {"max_tree": 5}})
+
+
+@pytest.mark.parametrize("count", [0, 101])
+def test_a_launch_takes_one_to_a_hundred(count: int) -> None:
+    with pytest.raises(SubagentLifecycleError) as caught:
+        batch(*[{}] * count)
+    assert (caught.value.field, caught.value.limit) == ("requests", "1 to 100")

@@ -1,0 +1,117 @@
+"""What `import retinue.client` offers, and what it costs."""
+
+from __future__ import annotations
+
+import inspect
+import resource
+import subprocess
+import sys
+
+import retinue.client
+from retinue.agents.tool_context import LifecycleService
+from retinue.client import AsyncSubagentLifecycle, SubagentLifecycle
+
+PUBLIC = [
+    "AsyncSubagentLifecycle",
+    "ErrorClassification",
+    "ErrorCode",
+    "Event",
+    "EventType",
+    "LaunchLimits",
+    "OnDone",
+    "OnDuplicate",
+    "OnParentEnd",
+    "Phase",
+    "Priority",
+    "RetinueError",
+    "Role",
+    "SettingsError",
+    "SteerReceipt",
+    "SteerState",
+    "SubagentCancelResult",
+    "SubagentHandle",
+    "SubagentLaunchRequest",
+    "SubagentLifecycle",
+    "SubagentLifecycleError",
+    "SubagentNode",
+    "SubagentReconnectResult",
+    "SubagentResult",
+    "SubagentState",
+    "SubagentStatus",
+    "SubagentTerminalState",
+    "Usage",
+]
+METHODS = [
+    "cancel",
+    "close",
+    "events",
+    "full_text",
+    "launch",
+    "launch_many",
+    "list",
+    "of_parent",
+    "operator",
+    "reconnect",
+    "result",
+    "run",
+    "send_steer",
+    "status",
+    "steer",
+    "steer_status",
+    "tree",
+    "wait",
+    "wait_all",
+    "wait_any",
+]
+HEAVY = ("openai", "fastapi", "flower", "pyagentspec", "celery", "kombu", "retinue.agents", "retinue.worker")
+
+
+def test_the_exported_names_are_pinned_and_sorted() -> None:
+    assert retinue.client.__all__ == PUBLIC == sorted(PUBLIC)
+    assert all(getattr(retinue.client, name) is not None for name in PUBLIC)
+
+
+def public_methods(kind: type) -> dict[str, inspect.Signature]:
+    found = inspect.getmembers(kind, callable)
+    return {name: inspect.signature(method) for name, method in found if not name.startswith("_")}
+
+
+def test_both_facades_have_the_same_methods_with_the_same_parameters() -> None:
+    sync, twin = public_methods(SubagentLifecycle), public_methods(AsyncSubagentLifecycle)
+    assert sorted(sync) == sorted(twin) == METHODS
+    for name, signature in sync.items():
+        assert signature.parameters == twin[name].parameters, name
+
+
+def test_the_facade_is_what_a_tool_is_promised() -> None:
+    for name, promised in public_methods(LifecycleService).items():
+        offered = public_methods(SubagentLifecycle)[name]
+        assert list(offered.parameters) == list(promised.parameters), name
+
+
+def test_every_method_says_what_it_does() -> None:
+    for kind in (SubagentLifecycle, AsyncSubagentLifecycle):
+        assert all(getattr(kind, name).__doc__ for name in METHODS)
+
+
+def test_the_import_brings_nothing_heavy_along() -> None:
+    code = "import sys, retinue.client; print(*[name for name in sys.argv[1:] if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *HEAVY], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == ""
+
+
+def test_the_import_costs_little_more_than_that_of_its_dependencies() -> None:
+    """CPU seconds, the least of three: wall time tells of the machine's other work."""
+
+    def cpu_s(modules: str) -> float:
+        def once() -> float:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([sys.executable, "-c", f"import {modules}"], check=True, timeout=60)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+        return min(once() for _ in range(3))
+
+    assert cpu_s("retinue.client") < 1.3 * cpu_s("celery, redis, pydantic")

@@ -1,0 +1,52 @@
+"""What the store's refusals say to the caller."""
+
+from __future__ import annotations
+
+import pytest
+
+from retinue.client import ErrorCode
+from retinue.client.launch_faults import LaunchRefusal, refusal
+from retinue.store.launching import DuplicateCorrelation, IdConflict, LimitReached, ParentRefused
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "field", "words"),
+    [
+        (
+            LimitReached("max_live_children", 20, 20),
+            ErrorCode.CAPACITY_REACHED,
+            "max_live_children",
+            "there are 20",
+        ),
+        (LimitReached("max_tree_children", 9, 9), ErrorCode.CAPACITY_REACHED, "max_tree_children", "tree"),
+        (LimitReached("max_depth", 4, None), ErrorCode.DEPTH_EXCEEDED, "max_depth", "depth"),
+        (
+            DuplicateCorrelation("sa-1", same=False, conflict=False),
+            ErrorCode.DUPLICATE_CORRELATION,
+            "correlation_id",
+            "sa-1",
+        ),
+        (
+            DuplicateCorrelation("sa-1", same=False, conflict=True),
+            ErrorCode.CORRELATION_CONFLICT,
+            "correlation_id",
+            "another request",
+        ),
+        (ParentRefused("CANCELLED"), ErrorCode.PARENT_ENDED, "parent", "cancelled"),
+        (ParentRefused("DEADLINE"), ErrorCode.PARENT_ENDED, "parent", "deadline"),
+        (ParentRefused("STALE"), ErrorCode.PARENT_ENDED, "parent", "another attempt"),
+        (ParentRefused("ITERATION"), ErrorCode.PARENT_ENDED, "parent", "another iteration"),
+        (IdConflict("sa-1"), ErrorCode.CORRELATION_CONFLICT, "request", "sa-1"),
+    ],
+)
+def test_each_refusal_names_code_field_and_mend(
+    reply: LaunchRefusal, code: ErrorCode, field: str, words: str
+) -> None:
+    error = refusal(reply, correlation_id="c1")
+    assert (error.code, error.field) == (code, field)
+    assert words in str(error)
+    assert error.mend
+
+
+def test_a_limit_is_named_with_its_number() -> None:
+    assert refusal(LimitReached("max_live_children", 20, 20)).limit == "20"

@@ -1,0 +1,179 @@
+"""The checks of a launch before anything is written, and what the store is then asked to write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retinue.agents.effective import Inheritance
+from retinue.agents.grants import Grant
+from retinue.broker.catalogue import AgentEntry, CatalogueSnapshot
+from retinue.broker.settings import Settings
+from retinue.client import ErrorCode, SubagentLaunchRequest, SubagentLifecycleError
+from retinue.client.parent import ParentBinding
+from retinue.client.planning import LaunchPlanner, Plan
+from retinue.client.ticket import Ticket
+from retinue.contract import Role, new_run_id
+
+RUN = new_run_id(7)
+EMPTY = CatalogueSnapshot({}, {}, {}, frozenset())
+SNAPSHOT = CatalogueSnapshot(
+    workers={},
+    agents={
+        "support": AgentEntry("support", model="gpt-5-mini", provider="openai", queue="desk"),
+        "researcher": AgentEntry("researcher"),
+    },
+    toolsets={"handbook": ("search_handbook",), "web": ("fetch",)},
+    providers=frozenset({"openai"}),
+)
+
+
+def parent(**changes: Any) -> ParentBinding:
+    fields = {
+        "tenant": "_",
+        "session_id": "s",
+        "run_id": RUN,
+        "epoch": 1,
+        "token": "t",
+        "iteration": 2,
+        "call_index": 1,
+        "root_id": RUN,
+        "depth": 0,
+        "max_depth": 4,
+        "agent": "support",
+        "role": Role.LEAF,
+        "roster": ("researcher",),
+        "grant": Grant(),
+        "inheritance": Inheritance(model="gpt-5-mini"),
+        "working_directory": None,
+    }
+    return ParentBinding(**{**fields, **changes})
+
+
+def plan(
+    request: dict[str, Any], *, snapshot: CatalogueSnapshot = SNAPSHOT, settings: Any = None, **options: Any
+) -> Plan:
+    planner = LaunchPlanner(Settings.read(**(settings or {})), None)
+    parsed = SubagentLaunchRequest.parse({"goal": "g", **request})
+    return planner.plan(parsed, snapshot, tenant="_", session_id="s", run_id=RUN, **options)
+
+
+def fault(request: dict[str, Any], **options: Any) -> SubagentLifecycleError:
+    with pytest.raises(SubagentLifecycleError) as caught:
+        plan(request, **options)
+    assert caught.value.mend
+    return caught.value
+
+
+def test_a_plan_holds_what_the_agent_advertises() -> None:
+    made = plan({"agent": "support", "context": "It is urgent.", "priority": "low", "timeout_seconds": 1.5})
+    run = made.new_run
+    assert (run.queue, run.priority, run.timeout_ms, run.agent) == ("desk", 9, 1500, "support")
+    assert json.loads(run.first_message or "") == {"role": "user", "content": "g\n\nContext:\nIt is urgent."}
+    assert (made.ticket.model, made.ticket.provider) == ("gpt-5-mini", "openai")
+    assert Ticket.from_json(run.request_json) == made.ticket
+    assert (run.broker_list, run.envelope) == (None, None)
+
+
+def test_the_requests_own_model_and_the_routes_of_the_settings_win() -> None:
+    made = plan({"agent": "support", "model": "other"}, settings={"routes": {"sup*": "fast"}})
+    assert (made.ticket.model, made.new_run.queue) == ("other", "fast")
+
+
+def test_a_time_limit_below_a_millisecond_is_not_none() -> None:
+    assert plan({"timeout_seconds": 0.0001}).new_run.timeout_ms == 1
+
+
+def test_an_unknown_agent_is_named_with_its_near_match_and_the_known_ones() -> None:
+    error = fault({"agent": "suport"})
+    assert (error.code, error.field) == (ErrorCode.UNKNOWN_AGENT, "agent")
+    assert "'support'" in error.message
+    assert error.limit == "one of researcher, support"
+
+
+def test_an_empty_catalogue_asks_for_a_worker_whatever_the_agent() -> None:
+    for request in ({}, {"agent": "support"}):
+        error = fault(request, snapshot=EMPTY)
+        assert error.code == ErrorCode.NO_WORKER
+        assert "start a worker" in str(error.mend)
+
+
+def test_without_an_agent_it_is_the_default_one() -> None:
+    settings = {"delegation": {"default_agent_name": "generalist"}}
+    assert plan({}, settings=settings).new_run.agent == "generalist"
+
+
+def test_an_unknown_provider_or_toolset_is_refused() -> None:
+    assert fault({"provider": "opnai"}).code == ErrorCode.UNKNOWN_PROVIDER
+    assert "'openai'" in str(fault({"provider": "opnai"}))
+    assert fault({"allowed_toolsets": ["handbok"]}).code == ErrorCode.UNKNOWN_TOOLSET
+
+
+def test_no_toolset_is_a_grant_of_its_own() -> None:
+    assert plan({}).new_run.grant_json is None
+    grant = Grant.model_validate_json(plan({"allowed_toolsets": []}).new_run.grant_json or "")
+    assert grant.toolsets == ()
+    blocked = Grant.model_validate_json(plan({"blocked_tools": ["fetch"]}).new_run.grant_json or "")
+    assert (blocked.toolsets, blocked.blocked_tools) == (None, ("fetch",))
+
+
+def test_a_child_asks_for_no_toolset_outside_its_parents_grant() -> None:
+    binding = parent(grant=Grant(toolsets=("handbook",)))
+    assert plan({"allowed_toolsets": ["handbook"]}, parent=binding).new_run.grant_json
+    assert fault({"allowed_toolsets": ["web"]}, parent=binding).code == ErrorCode.TOOLSET_BROADENING
+
+
+def test_a_model_delegates_to_its_roster_and_an_orchestrators_to_anybody() -> None:
+    assert plan({"agent": "researcher"}, parent=parent(), by_model=True)
+    assert fault({"agent": "support"}, parent=parent(), by_model=True).code == ErrorCode.UNKNOWN_AGENT
+    orchestrator = parent(role=Role.ORCHESTRATOR)
+    assert plan({"agent": "support"}, parent=orchestrator, by_model=True)
+
+
+def test_the_role_degrades_at_the_limit_of_depth() -> None:
+    def role(binding: ParentBinding | None, **settings: Any) -> Role:
+        return plan({"role": "orchestrator"}, parent=binding, settings=settings).ticket.role
+
+    assert role(None) == Role.ORCHESTRATOR
+    assert role(None, max_depth=0) == Role.LEAF
+    assert role(parent(depth=2, max_depth=4)) == Role.ORCHESTRATOR
+    assert role(parent(depth=3, max_depth=4)) == Role.LEAF
+
+
+def test_limits_only_tighten() -> None:
+    run = plan({"limits": {"max_depth": 99, "max_children": 99}}).new_run
+    assert (run.max_depth, run.max_live_children) == (4, 20)
+    run = plan({"limits": {"max_depth": 1, "max_children": 0}}).new_run
+    assert (run.max_depth, run.max_live_children) == (1, 0)
+    planner = LaunchPlanner(Settings.read(max_tree_children=50), None)
+    assert planner.tree_cap(SubagentLaunchRequest.parse(goal="g", limits={"max_tree": 9})) == 9
+    assert planner.tree_cap(SubagentLaunchRequest.parse(goal="g", limits={"max_tree": 900})) == 50
+
+
+def test_a_working_directory_needs_a_workspace(tmp_path: Path) -> None:
+    assert fault({"working_directory": "a"}).field == "working_directory"
+    assert plan({"working_directory": "a"}, settings={"workspace_root": tmp_path})
+
+
+def test_what_this_release_cannot_do_is_refused_and_not_passed_over() -> None:
+    error = fault({"on_done": {"task": "shop.done"}}, settings={"on_done_tasks": "shop.done"})
+    assert error.field == "on_done"
+    error = fault({"limits": {"max_tree": 5}}, parent=parent())
+    assert error.field == "limits.max_tree"
+    assert plan({"limits": {"max_tree": 5}})
+
+
+def test_another_session_is_refused() -> None:
+    assert fault({"parent_session_id": "t"}).field == "parent_session_id"
+    assert plan({"parent_session_id": "s"})
+
+
+def test_a_roots_thread_is_a_conversation_and_a_childs_is_not() -> None:
+    assert plan({}).new_run.thread_ttl_s == 604_800
+    child = plan({}, parent=parent())
+    assert child.new_run.thread_ttl_s == 3_600
+    assert child.ticket.inherited == Inheritance(model="gpt-5-mini")
+    assert plan({}, thread_id="t1", thread_ttl_s=5).new_run.thread_id == "t1"
