@@ -47,8 +47,19 @@ def _touch(name: str) -> None:
 
 
 hand = Agent(name="hand", instructions="You are hand.", model="scripted", tools=[append])
+clerk = Agent(
+    name="clerk",
+    instructions="You are clerk.",
+    model="scripted",
+    tools=[append],
+    config=AgentConfig(max_iterations=2),
+)
 boss = Agent(
-    name="boss", instructions="You are boss.", model="scripted", tools=[append, send_out], sub_agents=[hand]
+    name="boss",
+    instructions="You are boss.",
+    model="scripted",
+    tools=[append, send_out],
+    sub_agents=[hand, clerk],
 )
 faraway = Agent(
     name="faraway", instructions="You are faraway.", model="scripted", config=AgentConfig(queue="unserved")

@@ -27,6 +27,4 @@ support = Agent(
     model="gpt-5-mini",
     sub_agents=[researcher],
 )
-waiter = Agent(
-    name="waiter", instructions="You are waiter. Wait.", model="gpt-5-mini", sub_agents=[sleeper]
-)
+waiter = Agent(name="waiter", instructions="You are waiter. Wait.", model="gpt-5-mini", sub_agents=[sleeper])

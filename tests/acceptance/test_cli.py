@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from retinue.cli.exits import ExitCode
 from retinue.testing import ScriptedServer, bad_request
+from retinue.testing.processes import ChildProcess
 from retinue.testing.servers import PrivateServer
 from retinue.testing.workers import RETINUE_COMMAND, WorkerProcess, worker_environment
 
@@ -201,13 +203,23 @@ def test_a_run_under_way_is_seen_steered_and_cancelled(cli: Cli, model: Scripted
     assert run_id not in cli("ps").stdout
 
 
-def test_ctrl_c_ends_the_watching_and_not_the_run(cli: Cli, model: ScriptedServer) -> None:
-    done = cli("run", "idler", "Wait.", "--wait", "0.2", "--json")
+def test_a_wait_that_is_over_first_ends_the_watching_and_not_the_run(cli: Cli) -> None:
+    result = cli.json("run", "idler", "Wait.", "--wait", "0.2", code=ExitCode.NOT_READY)
 
-    result = json.loads(done.stdout)
-    assert done.returncode == ExitCode.NOT_READY
     assert result["ready"] is False
     assert cli("cancel", result["handle"]["subagent_id"]).returncode == ExitCode.OK
+
+
+def test_ctrl_c_ends_the_watching_and_not_the_run(cli: Cli, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "retinue.cli", "run", "idler", "Wait."]
+    with ChildProcess(command, log=tmp_path / "run.log", env=cli.environment) as process:
+        process.wait_for_log("idler model.started")
+        process.signal(signal.SIGINT)
+
+        assert process.wait() == ExitCode.NOT_READY
+        run_id = process.wait_for_log(r"the run goes on: retinue wait (sa-\S+),")[1]
+    assert cli.json("status", run_id)["state"] == "RUNNING"
+    assert cli("cancel", run_id).returncode == ExitCode.OK
 
 
 def test_a_handle_that_was_tampered_with_is_unknown_to_every_command(cli: Cli) -> None:

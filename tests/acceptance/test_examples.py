@@ -218,6 +218,8 @@ def test_django_launches_after_the_commit_from_every_process_of_a_pre_forked_ser
         reader.execute("SELECT * FROM support_question").fetchone()
         assert ask("Not+committed")[0] == 500
     assert ask_and_get(99)["terminal_state"] == "SUCCEEDED"
-    assert len(help_desk.requests("support")) == launched + 2, "what was rolled back was launched all the same"
+    assert len(help_desk.requests("support")) == launched + 2, (
+        "what was rolled back was launched all the same"
+    )
     web.process.terminate()
     web.process.wait()

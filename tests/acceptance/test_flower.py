@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import socket
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -17,15 +17,17 @@ from urllib.parse import quote
 
 import pytest
 
-from retinue.client import ErrorClassification, Phase, SubagentLifecycle, SubagentState
+from retinue.broker.settings import Settings
+from retinue.client import Phase, SubagentLifecycle, SubagentState
 from retinue.contract import task_id
 from retinue.testing import ScriptedServer, bad_request
-from retinue.testing.clients import LifecycleFactory
 from retinue.testing.processes import ChildProcess
 from retinue.testing.servers import PrivateServer
-from retinue.testing.workers import RETINUE_COMMAND, WorkerFactory, worker_environment
+from retinue.testing.workers import RETINUE_COMMAND, WorkerProcess, worker_environment
 
 RETINUE = RETINUE_COMMAND[0]
+# For probes and Prometheus: whether it is up, and counts by agent and worker.
+OPEN_PAGES = ("/healthcheck", "/metrics")
 LOGIN = "ann:CANARY-LOGIN"
 DEADLINE_S = 30.0
 _POLL_S = 0.05
@@ -43,9 +45,7 @@ class Flower:
         settings = {"store_url": store_url, "flower_user": user, "flower_password": password}
         command = [RETINUE, "flower", "--port", str(port), *options]
         self.process = stack.enter_context(
-            ChildProcess(
-                command, log=directory / f"flower-{port}.log", env=worker_environment(settings)
-            )
+            ChildProcess(command, log=directory / f"flower-{port}.log", env=worker_environment(settings))
         )
         self.process.wait_for_log("Visit me at", timeout_s=DEADLINE_S)
 
@@ -90,132 +90,174 @@ def wait_until(found: Callable[[], Any], what: str) -> Any:
     return value
 
 
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as opened:
-        yield opened
+class Stage:
+    """A Flower, a worker, and runs that came to different ends."""
 
-
-@pytest.fixture
-def store_url(stack: ExitStack) -> str:
-    """A store with a password, which is not to be seen either."""
-    return stack.enter_context(PrivateServer("valkey", password="CANARY-PASSWORD")).url
-
-
-@pytest.fixture
-def start_worker(worker_process: WorkerFactory, store_url: str, scripted_model: ScriptedServer) -> Any:
-    key = {"base_url": scripted_model.base_url, "api_key": "CANARY-KEY"}
-
-    def start() -> None:
-        worker_process(
-            store_url,
-            agents=["flower_agents"],
-            settings={"providers": {"openai": key}},
-            arguments=["--without-mingle", "--without-gossip"],
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        server = stack.enter_context(PrivateServer("valkey", password="CANARY-PASSWORD"))
+        self.store_url = server.url
+        self.model = stack.enter_context(ScriptedServer())
+        self.directory, self._stack = directory, stack
+        self.ours = stack.enter_context(
+            SubagentLifecycle(session_id="flower", settings=Settings.read(store_url=server.url))
         )
 
-    return start
+    def flower(self, *options: str) -> Flower:
+        return Flower(self.store_url, self.directory, self._stack, *options)
+
+    def start_worker(self) -> None:
+        provider = {"base_url": self.model.base_url, "api_key": "CANARY-KEY", "default_model": "gpt-5-mini"}
+        settings = {"agents": "flower_agents", "providers": {"openai": provider}}
+        worker = WorkerProcess(
+            self.store_url,
+            directory=self.directory,
+            settings=settings,
+            import_paths=[Path(__file__).parent],
+            arguments=["--without-mingle", "--without-gossip"],
+        )
+        self._stack.enter_context(worker).wait_until_ready()
 
 
-def test_flower_shows_each_run_under_its_agents_name_and_nothing_of_what_it_said(
-    stack: ExitStack,
-    store_url: str,
-    start_worker: Callable[[], None],
-    scripted_model: ScriptedServer,
-    lifecycle: LifecycleFactory,
-    tmp_path: Path,
-) -> None:
-    flower = Flower(store_url, tmp_path, stack)
-    start_worker()
-    worker = flower.wait_for_worker()
-    support = scripted_model.script("support")
-    support.call("run_agent", {"name": "researcher", "task": "CANARY-TASK"}).then("CANARY-ANSWER: ${results}")
-    scripted_model.script("researcher").call("search_handbook", {"query": "CANARY-ARGUMENT"}).then("${results}")
-    scripted_model.script("waiter").call("run_agent", {"name": "sleeper", "task": "CANARY-TASK"}).then("Done")
-    scripted_model.script("sleeper").hold("asleep").say("CANARY-ANSWER")
-    refused = scripted_model.script_where("refused", lambda asked: "CANARY-REFUSED" in asked.last_user)
-    refused.say("").fault(bad_request("CANARY-ERROR: CANARY-REFUSED"), times=None)
-    ours = lifecycle(store_url, session_id="flower")
-    texts = {"goal": "CANARY-GOAL", "context": "CANARY-CONTEXT", "metadata": {"note": "CANARY-METADATA"}}
+class Runs(Stage):
+    """One run for each state that a task can have in Flower."""
 
-    succeeded = ours.run(agent="support", wait_seconds=DEADLINE_S, **texts)
-    crashed = ours.run(agent="crashing", wait_seconds=DEADLINE_S, **texts)
-    rejected = ours.run(goal="CANARY-REFUSED", model="gpt-5-mini", wait_seconds=DEADLINE_S)
-    waiting = ours.launch(agent="waiter", **texts)
-    asleep = wait_until(lambda: child_of(ours, waiting, Phase.MODEL_CALL), "the child's model call")
-    suspended_task = flower.wait_for_state(task_id(waiting.subagent_id, 1), "SUCCESS")
-    suspended = ours.status(waiting)
-    ours.cancel(waiting)
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        super().__init__(directory, stack)
+        self._write_scripts()
+        self.shown = self.flower()
+        self.start_worker()
+        self.worker = self.shown.wait_for_worker()
+        ours = self.ours
+        texts = {"goal": "CANARY-GOAL", "context": "CANARY-CONTEXT", "metadata": {"note": "CANARY-METADATA"}}
+        self.succeeded = ours.run(agent="support", wait_seconds=DEADLINE_S, **texts)
+        self.crashed = ours.run(agent="crashing", wait_seconds=DEADLINE_S, **texts)
+        self.rejected = ours.run(goal="CANARY-REFUSED", wait_seconds=DEADLINE_S)
+        waiting = ours.launch(agent="waiter", **texts)
+        self.waiting_id = waiting.subagent_id
+        self.asleep_id = wait_until(lambda: self._child_of(waiting), "the child's model call")
+        self.waiting_task = self.task(self.waiting_id, "SUCCESS")
+        self.waiting_status = ours.status(waiting)
+        ours.cancel(waiting)
+        self.waiting_end = ours.wait(waiting, timeout_seconds=DEADLINE_S)
 
-    def task(run_id: str, state: str, number: int = 1) -> dict[str, Any]:
-        return flower.wait_for_state(task_id(run_id, number), state)
+    def task(self, run_id: str, state: str, number: int = 1) -> dict[str, Any]:
+        return self.shown.wait_for_state(task_id(run_id, number), state)
 
-    root = succeeded.handle.subagent_id
-    assert "CANARY-RESULT of CANARY-ARGUMENT" in succeeded.summary
-    delegated, resumed = task(root, "SUCCESS"), task(root, "SUCCESS", 2)
-    assert (delegated["name"], delegated["args"], delegated["worker"]) == ("support", root, worker)
+    def _write_scripts(self) -> None:
+        model = self.model
+        support = model.script("support").call("run_agent", {"name": "researcher", "task": "CANARY-TASK"})
+        support.then("CANARY-ANSWER: ${results}")
+        researcher = model.script("researcher").call("search_handbook", {"query": "CANARY-ARGUMENT"})
+        researcher.then("${results}")
+        waiter = model.script("waiter").call("run_agent", {"name": "sleeper", "task": "CANARY-TASK"})
+        waiter.then("CANARY-ANSWER")
+        model.script("sleeper").hold("asleep").say("CANARY-ANSWER")
+        refused = model.script_where("refused", lambda asked: "CANARY-REFUSED" in asked.last_user)
+        refused.say("").fault(bad_request("CANARY-ERROR: CANARY-REFUSED"), times=None)
+
+    def _child_of(self, handle: object) -> str | None:
+        nodes = self.ours.tree(handle)
+        return next((node.run_id for node in nodes if node.depth and node.phase is Phase.MODEL_CALL), None)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with ExitStack() as stack:
+        yield Stage(tmp_path, stack)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as desk:
+        for name in os.environ:
+            if name.startswith("RETINUE_"):
+                desk.delenv(name)
+        yield Runs(tmp_path_factory.mktemp("flower"), stack)
+
+
+def test_a_run_that_succeeded_is_linked_to_its_tree_under_its_agents_name(runs: Runs) -> None:
+    assert runs.succeeded.handle is not None
+    root = runs.succeeded.handle.subagent_id
+    first = task_id(root, 1)
+
+    delegated, resumed = runs.task(root, "SUCCESS"), runs.task(root, "SUCCESS", 2)
+    (researcher,) = [node for node in runs.ours.tree(runs.succeeded.handle) if node.depth]
+    child = runs.task(researcher.run_id, "SUCCESS")
+
+    assert (delegated["name"], delegated["args"], delegated["worker"]) == ("support", root, runs.worker)
     assert delegated["result"] == "suspended: waiting_children (1 open)"
     assert (resumed["name"], resumed["result"]) == ("support", "SUCCEEDED, 2 iterations")
-    (researcher,) = [node for node in ours.tree(succeeded.handle) if node.depth]
-    child = task(researcher.run_id, "SUCCESS")
-    first = task_id(root, 1)
     assert (child["name"], child["parent_id"], child["root_id"]) == ("researcher", first, first)
     assert (delegated["parent_id"], delegated["root_id"], resumed["root_id"]) == (None, first, first)
 
-    failed = task(crashed.handle.subagent_id, "FAILURE")
-    assert crashed.error_message.startswith("ValueError: CANARY-ERROR")
-    assert (failed["name"], failed["exception"], failed["traceback"]) == ("crashing", "AGENT_ERROR", "")
-    generic = task(rejected.handle.subagent_id, "FAILURE")
-    assert rejected.error_classification is ErrorClassification.MODEL_REJECTED
-    assert generic["exception"] == "MODEL_REJECTED"
 
-    # Suspended: the task is over, the run is not. Only the store knows that it waits.
-    assert (suspended.state, suspended.phase) == (SubagentState.RUNNING, Phase.WAITING_CHILDREN)
-    assert (suspended_task["name"], suspended_task["result"][:10]) == ("waiter", "suspended:")
-    # Cancelled while it was worked on. The waiting parent had no task that could show it.
-    assert task(asleep, "REVOKED")["name"] == "sleeper"
-    assert ours.wait(waiting, timeout_seconds=10).state is SubagentState.CANCELLED
+def test_a_run_that_failed_is_a_failure_with_its_classification_only(runs: Runs) -> None:
+    assert runs.crashed.handle is not None
+    assert runs.rejected.handle is not None
 
-    assert sorted(flower.get("/api/task/types")["task-types"]) == [
-        "crashing",
-        rejected_name(flower, rejected.handle.subagent_id),
-        "researcher",
-        "sleeper",
-        "support",
+    crashed = runs.task(runs.crashed.handle.subagent_id, "FAILURE")
+    rejected = runs.task(runs.rejected.handle.subagent_id, "FAILURE")
+
+    assert (crashed["name"], crashed["exception"], crashed["traceback"]) == ("crashing", "AGENT_ERROR", "")
+    assert (rejected["name"], rejected["exception"]) == ("assistant", "MODEL_REJECTED")
+    # The owner is told more.
+    assert runs.crashed.error_message == "ValueError: CANARY-ERROR: CANARY-GOAL"
+
+
+def test_a_suspended_run_shows_a_task_that_is_over_and_a_cancelled_one_a_revoked_task(runs: Runs) -> None:
+    assert (runs.waiting_status.state, runs.waiting_status.phase) == (
+        SubagentState.RUNNING,
+        Phase.WAITING_CHILDREN,
+    )
+    assert (runs.waiting_task["name"], runs.waiting_task["result"]) == (
         "waiter",
+        "suspended: waiting_children (1 open)",
+    )
+    assert runs.task(runs.asleep_id, "REVOKED")["name"] == "sleeper"
+    # Cancelled while no worker had it, so there is no task to revoke: only the store knows.
+    assert runs.waiting_end.state is SubagentState.CANCELLED
+    assert [task for task in runs.shown.get("/api/tasks") if task.startswith(runs.waiting_id)] == [
+        task_id(runs.waiting_id, 1)
     ]
-    shown = {page: flower.ask(page) for page in pages(flower, worker)}
+
+
+def test_no_page_shows_what_was_asked_said_called_or_configured_and_none_opens_without_a_login(
+    runs: Runs,
+) -> None:
+    runs.task(runs.asleep_id, "REVOKED")
+    flower = runs.shown
+    # What is looked for was really there.
+    assert "CANARY-RESULT of CANARY-ARGUMENT" in str(runs.succeeded.summary)
+    asked = runs.model.requests("support")[0].request
+    assert asked is not None
+    assert "CANARY-INSTRUCTIONS" in asked.system
+    assert asked.headers["authorization"] == "Bearer CANARY-KEY"
+
+    shown = {page: flower.ask(page) for page in pages(flower, runs.worker)}
+
     assert {page: code for page, (code, _) in shown.items() if code != 200} == {}
     assert [page for page, (_, body) in shown.items() if "CANARY" in body] == []
+    assert any("researcher" in body for _, body in shown.values())
     assert "CANARY" not in flower.process.log_text()
     for page in shown:
-        code, body = flower.ask(page, login=None)
-        assert (page, code) == (page, 200 if page == "/healthcheck" else 401)
-        assert "support" not in body
-    assert flower.ask("/api/tasks", login="ann:wrong")[0] == 401
-
-
-def rejected_name(flower: Flower, run_id: str) -> str:
-    return flower.get(f"/api/task/info/{task_id(run_id, 1)}")["name"]
-
-
-def child_of(ours: SubagentLifecycle, handle: object, phase: Phase) -> str | None:
-    nodes = [node for node in ours.tree(handle) if node.depth and node.phase is phase]
-    return nodes[0].run_id if nodes else None
+        for login in (None, "ann:wrong"):
+            code, body = flower.ask(page, login=login)
+            assert (page, code) == (page, 200 if page == "/healthcheck" else 401)
+            assert "support" not in body
 
 
 def pages(flower: Flower, worker: str) -> list[str]:
     """Every page and every answer that Flower gives without being asked to change anything."""
-    table = "/tasks/datatable?draw=1&start=0&length=100&order%5B0%5D%5Bcolumn%5D=0&columns%5B0%5D%5Bdata%5D=name"
-    tasks = [uuid for uuid in flower.get("/api/tasks")]
-    assert len(tasks) == 8
+    tasks = list(flower.get("/api/tasks"))
+    assert len(tasks) == 7
+    column = "order%5B0%5D%5Bcolumn%5D=0&columns%5B0%5D%5Bdata%5D=name"
     return [
         "/",
         "/workers",
         "/workers?json=1",
         f"/worker/{quote(worker)}",
         "/tasks",
-        table,
+        f"/tasks/datatable?draw=1&start=0&length=100&{column}",
         "/broker",
         "/metrics",
         "/healthcheck",
@@ -227,22 +269,15 @@ def pages(flower: Flower, worker: str) -> list[str]:
     ]
 
 
-def test_flower_changes_nothing_unless_it_is_told_that_it_may(
-    stack: ExitStack,
-    store_url: str,
-    start_worker: Callable[[], None],
-    scripted_model: ScriptedServer,
-    lifecycle: LifecycleFactory,
-    tmp_path: Path,
-) -> None:
-    reading, controlling = Flower(store_url, tmp_path, stack), Flower(store_url, tmp_path, stack, "--control")
-    start_worker()
+def test_flower_changes_nothing_unless_it_is_told_that_it_may(stage: Stage) -> None:
+    reading, controlling = stage.flower(), stage.flower("--control")
+    stage.start_worker()
     worker = reading.wait_for_worker()
     assert controlling.wait_for_worker() == worker
-    scripted_model.script("sleeper").hold("asleep").say("Done")
-    ours = lifecycle(store_url, session_id="flower")
+    model, ours = stage.model, stage.ours
+    model.script("sleeper").hold("asleep").say("Done")
     held, other = (ours.launch(agent="sleeper", goal=f"Sleep {number}") for number in (1, 2))
-    scripted_model.wait_for(lambda model: model.in_flight("sleeper") == 2, DEADLINE_S)
+    model.wait_for(lambda seen: seen.in_flight("sleeper") == 2, DEADLINE_S)
     task, other_task = task_id(held.subagent_id, 1), task_id(other.subagent_id, 1)
     for flower in (reading, controlling):
         flower.wait_for_state(task, "STARTED")
@@ -265,5 +300,5 @@ def test_flower_changes_nothing_unless_it_is_told_that_it_may(
     assert controlling.ask(f"/api/task/revoke/{other_task}", post=True)[0] == 200
     assert ours.wait(other, timeout_seconds=DEADLINE_S).state is SubagentState.CANCELLED
     # The worker goes on: a revoke ends a run, not a process.
-    scripted_model.release("asleep")
+    model.release("asleep")
     assert ours.run(agent="sleeper", goal="Sleep 3", wait_seconds=DEADLINE_S).summary == "Done"

@@ -1,4 +1,4 @@
-"""The lifecycle example that users of that contract bring along, run inside a tool with another import line."""
+"""The lifecycle example that users of the contract bring along, run inside a tool; only its import differs."""
 
 from __future__ import annotations
 

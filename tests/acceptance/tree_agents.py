@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 
@@ -22,6 +23,13 @@ def hand_on(agent: str, task: str, ctx: ToolContext) -> str:
     handle = lifecycle.launch(agent=agent, goal=task)
     ended = lifecycle.wait(handle, timeout_seconds=60)
     return f"{ended.state}: {lifecycle.result(handle).summary}"
+
+
+@tool(toolset="fatal")
+async def stall() -> str:
+    """Take very long."""
+    await asyncio.sleep(600)
+    return "never"
 
 
 @tool(toolset="fatal", idempotent=True)
@@ -57,4 +65,10 @@ link0 = Agent(name="link0", instructions="You are link0.", model="scripted", too
 
 doomed = Agent(name="doomed", instructions="You are doomed.", model="scripted", tools=[die])
 unlucky = Agent(name="unlucky", instructions="You are unlucky.", model="scripted", tools=[die_once])
-boss = Agent(name="boss", instructions="You are boss.", model="scripted", sub_agents=[doomed, level4])
+boss = Agent(
+    name="boss",
+    instructions="You are boss.",
+    model="scripted",
+    tools=[stall],
+    sub_agents=[doomed, level4],
+)

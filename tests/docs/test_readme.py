@@ -24,16 +24,18 @@ from retinue.testing.servers import PrivateServer
 from retinue.testing.workers import worker_environment
 
 README = PROJECT / "README.md"
-HANDBOOK = '''
+HANDBOOK = """
 def search(query: str) -> str:
     return f"Opened headphones may be returned within 14 days (asked: {query})."
-'''
+"""
 
 
 class Shop:
-    """The reader's project: `shop.agents` from the README, and `shop.handbook`, which the README leaves to him."""
+    """The reader's project: `shop.agents` from the README, and `shop.handbook`, which is the reader's own."""
 
-    def __init__(self, directory: Path, server: PrivateServer, model: ScriptedServer, stack: ExitStack) -> None:
+    def __init__(
+        self, directory: Path, server: PrivateServer, model: ScriptedServer, stack: ExitStack
+    ) -> None:
         agents, ask = blocks(README, "python")
         package = directory / "shop"
         package.mkdir()
@@ -80,9 +82,7 @@ class Shop:
 
 
 @pytest.fixture
-def shop(
-    tmp_path: Path, valkey_server: PrivateServer, scripted_model: ScriptedServer
-) -> Iterator[Shop]:
+def shop(tmp_path: Path, valkey_server: PrivateServer, scripted_model: ScriptedServer) -> Iterator[Shop]:
     valkey_server.flush()
     with ExitStack() as stack:
         yield Shop(tmp_path, valkey_server, scripted_model, stack)

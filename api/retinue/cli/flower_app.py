@@ -1,4 +1,4 @@
-"""The Celery app that `retinue flower` watches with: Retinue's own, without what tasks were called with.
+"""The Celery app that `retinue flower` watches with: Retinue's own, without the texts of others' tasks.
 
 Separate from the worker's app because a process that only watches needs neither agents nor models.
 """
@@ -15,23 +15,23 @@ from retinue.broker.app import create_app
 from retinue.broker.settings import load_settings
 from retinue.contract import parse_task_id
 
-_HIDDEN: Final = ("args", "kwargs", "result")
-_HIDDEN_OF_STRANGERS: Final = (*_HIDDEN, "exception", "traceback")
+_HIDDEN_OF_STRANGERS: Final = ("args", "kwargs", "result", "exception", "traceback")
 
 
 class DiscreetReceiver(EventReceiver):
-    """Takes arguments and results out of events before anything can show them.
+    """Takes what other applications' tasks were called with, and gave, out of events before anything shows it.
 
-    Retinue's own hold only ids; another application's tasks on the same broker may hold anything.
+    Retinue's own are shown: they hold a run's id, and one line such as "suspended: waiting_children (2 open)".
+    Those of another application on the same broker may hold anything.
     """
 
     def event_from_message(self, body: Any, *args: Any, **kwargs: Any) -> Any:
         """Called by Celery for each message."""
         kind, event = super().event_from_message(body, *args, **kwargs)
-        ours = parse_task_id(event.get("uuid")) is not None
-        for name in _HIDDEN if ours else _HIDDEN_OF_STRANGERS:
-            if name in event:
-                event[name] = ""
+        if parse_task_id(event.get("uuid")) is None:
+            for name in _HIDDEN_OF_STRANGERS:
+                if name in event:
+                    event[name] = ""
         return kind, event
 
 

@@ -76,7 +76,7 @@ def flower(
 
     It changes nothing without --control. It asks for the log-in of RETINUE_FLOWER_USER and
     RETINUE_FLOWER_PASSWORD, or else for one that is made at each start and printed once. Arguments and
-    results of tasks are not shown.
+    results of other applications' tasks are not shown.
     """
     with reporting():
         from retinue.broker.settings import load_settings

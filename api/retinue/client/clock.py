@@ -37,8 +37,13 @@ class WaitClock:
         """Whether the time has run out."""
         return self._ends_at is not None and time.monotonic() >= self._ends_at
 
-    def pause(self, longest_s: float = SAFETY_READ_S) -> float:
-        """Seconds until the state is to be read again, if no message comes before."""
+    def pause(self, longest_s: float | None = None) -> float:
+        """Seconds until the state is to be read again, if no message comes before.
+
+        Args:
+            longest_s: None = SAFETY_READ_S.
+        """
+        longest_s = SAFETY_READ_S if longest_s is None else longest_s
         if self._ends_at is None:
             return longest_s
         return max(0.0, min(self._ends_at - time.monotonic(), longest_s))

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any, Protocol
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from retinue.broker.catalogue import WorkerEntry, read_leases, read_workers, withdraw
-from retinue.broker.routes import queue_keys
+from retinue.broker.catalogue import WorkerEntry, read_gone, read_leases, read_workers, withdraw
+from retinue.broker.each_run import each_run
+from retinue.broker.links import Pipelines, run_pipeline
+from retinue.broker.routes import private_queue, queue_keys
 from retinue.broker.settings import Settings
-from retinue.contract import PARTITIONS
+from retinue.broker.wakeups import Wakes
+from retinue.contract import PARTITIONS, StoreError
 from retinue.store import keys, running
 from retinue.store.call import RunKey, text
-from retinue.store.record import WakeUp
 from retinue.store.running import Ended, Queued
 from retinue.store.store import AsyncStore
 
 _log = logging.getLogger("retinue.reaper")
-LOOKS_BEFORE_DEATH = 3
+LOOKS_BEFORE_DEATH: Final = 3
 """Prompt looks in a row that must all have missed the lease: one late tick is no evidence."""
 
-
-class Pipelines(Protocol):
-    """A link that runs several commands in one round trip; errors come back in their place."""
-
-    async def execute(self, *args: Any) -> Any: ...
-    async def pipeline(self, commands: Any, /) -> list[Any]: ...
-
-
-class Wakes(Protocol):
-    """Sends wake-ups."""
-
-    async def send(self, *wakeups: WakeUp) -> bool: ...
+GONE_EVERY_S: Final = 5.0
+"""Seconds between looks after processes that are gone."""
 
 
 class Casualties:
@@ -53,10 +46,17 @@ class Casualties:
         self._waker = waker
         self._settings = settings
         self._missed: dict[str, int] = {}
+        self._no_verdict_before = 0.0
+        self._next_gone = 0.0
 
     def forget(self) -> None:
-        """Starts counting anew: the last looks were not prompt, or not made by this process."""
+        """Starts counting anew: the last looks were not made by this process."""
         self._missed.clear()
+
+    def doubt(self) -> None:
+        """The store may have been away: whoever lives gets the time to renew a lease that ran out."""
+        self._missed.clear()
+        self._no_verdict_before = time.monotonic() + self._settings.lease_seconds
 
     async def look(self) -> None:
         """One look at all leases; buries those that were missing in several looks in a row.
@@ -64,68 +64,96 @@ class Casualties:
         Raises:
             StoreError: The store could not be asked.
         """
-        workers = await self._store.run(read_workers())
-        if not workers:
-            self._missed.clear()
+        if time.monotonic() < self._no_verdict_before:
             return
-        live = await self._store.run(read_leases(list(workers)))
+        workers = await self._store.run(read_workers())
+        live = await self._store.run(read_leases(list(workers))) if workers else frozenset[str]()
         self._missed = {name: self._missed.get(name, 0) + 1 for name in workers if name not in live}
-        for process, looks in list(self._missed.items()):
-            if looks >= LOOKS_BEFORE_DEATH:
-                await self._bury(workers[process])
-                del self._missed[process]
+        dead = [name for name, looks in self._missed.items() if looks >= LOOKS_BEFORE_DEATH]
+        for process in dead:
+            await self._bury(workers[process])
+            del self._missed[process]
+        if dead or time.monotonic() >= self._next_gone:
+            self._next_gone = time.monotonic() + GONE_EVERY_S
+            await self._look_after_gone()
 
     async def _bury(self, worker: WorkerEntry) -> None:
         """Takes over what the process held; its entry goes last, so that a crash here only repeats it."""
-        taken = await take_over_owned(
-            self._store,
-            self._link,
-            self._waker,
-            worker.process,
-            dead=True,
-            losses_before_end=self._settings.losses_before_worker_lost,
-        )
-        if self._broker is not None:
-            await self._broker.execute("DEL", *queue_keys(worker.private_queue))
+        taken = await self._take_over(worker.process)
         await withdraw(self._link, worker.process)
         _log.warning(
             "worker.dead process=%s host=%s pid=%d runs=%d", worker.process, worker.host, worker.pid, taken
         )
 
+    async def _look_after_gone(self) -> None:
+        """Clears what came to a process after it was gone.
 
-async def take_over_owned(
+        One that was only frozen may thaw, claim a run with a message that lay in its socket, and die
+        before it advertises itself again; nobody else would ever look for that run.
+        """
+        gone = await self._store.run(read_gone(time.time()))
+        if not gone:
+            return
+        back = await self._store.run(read_leases(gone))
+        really = [process for process in gone if process not in back]
+        for process in really:
+            taken = await self._take_over(process)
+            if taken:
+                _log.warning("worker.gone process=%s runs=%d", process, taken)
+        if really and self._broker is not None:
+            await self._clear_queues(self._broker, really)
+
+    async def _clear_queues(self, broker: Pipelines, processes: Sequence[str]) -> None:
+        names = [key for process in processes for key in queue_keys(private_queue(process))]
+        try:
+            await broker.execute("DEL", *names)
+        except StoreError as fault:
+            # A broker of its own may be away while the store is not; the next look tries again.
+            _log.warning("private_queues.not_cleared error=%s", type(fault).__name__)
+
+    async def _take_over(self, process: str) -> int:
+        losses = self._settings.losses_before_worker_lost
+        members = await owned_members(self._link, process)
+        return await take_over(
+            self._store, self._waker, process, sorted(members), dead=True, losses_before_end=losses
+        )
+
+
+async def take_over(
     store: AsyncStore,
-    link: Pipelines,
     waker: Wakes,
     process: str,
+    members: Sequence[str],
     *,
     dead: bool,
     losses_before_end: int,
-    only: Callable[[str], bool] = lambda _member: True,
+    spare: Callable[[str], bool] = lambda _member: False,
 ) -> int:
-    """Takes over runs from a process's owner sets.
+    """Takes runs from a process, and wakes them.
 
     Args:
+        members: The runs, as they stand in its owner sets.
         dead: The process is gone; else it says itself that it does not run them.
         losses_before_end: Counted losses after which a run fails with WORKER_LOST.
-        only: Which members.
+        spare: Asked just before each: True = leave this one.
 
     Returns:
-        How many there were.
+        How many it really held.
+
+    Raises:
+        StoreError: The store could not be asked.
     """
-    count = 0
-    for member in await owned_members(link, process):
-        if not only(member):
-            continue
-        run = RunKey(*keys.split_member(member))
-        reply = await store.run(
-            running.take_over(run, process=process, dead=dead, losses_before_end=losses_before_end)
-        )
-        if isinstance(reply, Queued | Ended):
-            count += 1
-            if reply.wakeup is not None:
-                await waker.send(reply.wakeup)
-    return count
+
+    async def take(run: RunKey) -> Queued | Ended | None:
+        if spare(run.member):
+            return None
+        call = running.take_over(run, process=process, dead=dead, losses_before_end=losses_before_end)
+        reply = await store.run(call)
+        if reply is not None and reply.wakeup is not None:
+            await waker.send(reply.wakeup)
+        return reply
+
+    return len(await each_run(members, take))
 
 
 async def owned_members(link: Pipelines, process: str) -> set[str]:
@@ -134,10 +162,5 @@ async def owned_members(link: Pipelines, process: str) -> set[str]:
     Raises:
         StoreError: The store could not be asked.
     """
-    replies = await link.pipeline([("SMEMBERS", keys.owned(number, process)) for number in range(PARTITIONS)])
-    members: set[str] = set()
-    for reply in replies:
-        if isinstance(reply, Exception):
-            raise reply
-        members.update(text(member) for member in reply)
-    return members
+    commands = [("SMEMBERS", keys.owned(number, process)) for number in range(PARTITIONS)]
+    return {text(member) for reply in await run_pipeline(link, commands) for member in reply}

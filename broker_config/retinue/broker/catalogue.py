@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Protocol
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, TypeVar
 
+from retinue.broker.links import AsyncExecutes
 from retinue.store import keys
-from retinue.store.call import CommandCall, mapping
+from retinue.store.call import CommandCall, mapping, texts
 from retinue.store.store import AsyncStore, Store
 
 REMEMBERED_S: Final = 30 * 24 * 3600
@@ -23,6 +23,11 @@ REMEMBERED_S: Final = 30 * 24 * 3600
 
 CACHE_S: Final = 5.0
 """How long a process relies on what it read."""
+
+LOOKED_AFTER_S: Final = 3600.0
+"""How long the reaper still looks for what comes to a process that is gone."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ def read_workers() -> CommandCall[dict[str, WorkerEntry]]:
     """The workers that have not been taken out."""
 
     def parse(reply: Any) -> dict[str, WorkerEntry]:
-        found = (WorkerEntry(**_tuples(json.loads(raw))) for raw in mapping(reply).values())
+        found = (_read(WorkerEntry, json.loads(raw)) for raw in mapping(reply).values())
         return {worker.process: worker for worker in found}
 
     return CommandCall(("HGETALL", keys.WORKERS), parse)
@@ -141,11 +146,13 @@ def snapshot_of(
             continue
         match kind:
             case "agent":
-                agents[name] = AgentEntry(**_tuples(value))
+                agents[name] = _read(AgentEntry, value)
             case "toolset":
                 toolsets[name] = tuple(value["tools"])
-            case _:
+            case "provider":
                 providers.add(name)
+            case _:
+                continue  # of a newer version
     return CatalogueSnapshot(workers, agents, toolsets, frozenset(providers))
 
 
@@ -166,14 +173,8 @@ def advertise_command(
     return ("HSET", keys.CATALOGUE, *pairs)
 
 
-class Executes(Protocol):
-    """A link to the store."""
-
-    async def execute(self, *args: Any) -> Any: ...
-
-
 async def advertise(
-    link: Executes, worker: WorkerEntry, entries: Mapping[str, Any], providers: Sequence[str], now: float
+    link: AsyncExecutes, worker: WorkerEntry, entries: Mapping[str, Any], providers: Sequence[str], now: float
 ) -> None:
     """Says that a worker is there and what it can run; to be repeated now and then.
 
@@ -181,12 +182,30 @@ async def advertise(
         StoreError: The store did not take it.
     """
     await link.execute("HSET", keys.WORKERS, worker.process, json.dumps(asdict(worker)))
+    await link.execute("ZREM", keys.GONE, worker.process)
     await link.execute(*advertise_command(entries, providers, now))
 
 
-async def withdraw(link: Executes, process: str) -> None:
-    """Takes a worker out; the names that it advertised stay known."""
+async def withdraw(link: AsyncExecutes, process: str) -> None:
+    """Takes a worker out; the names that it advertised stay known, and the reaper clears its private queue.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    now = time.time()
+    await link.execute("ZREMRANGEBYSCORE", keys.GONE, "-inf", now - LOOKED_AFTER_S)
+    # First: between the two it must stand in one of them.
+    await link.execute("ZADD", keys.GONE, now, process)
     await link.execute("HDEL", keys.WORKERS, process)
+
+
+def read_gone(now: float) -> CommandCall[list[str]]:
+    """The processes that were taken out in the last hour.
+
+    Args:
+        now: Epoch seconds.
+    """
+    return CommandCall(("ZRANGEBYSCORE", keys.GONE, now - LOOKED_AFTER_S, "+inf"), texts)
 
 
 class Catalogue:
@@ -198,7 +217,6 @@ class Catalogue:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._lock = threading.Lock()
         self._read: tuple[float, CatalogueSnapshot] | None = None
 
     def snapshot(self, *, fresh: bool = False) -> CatalogueSnapshot:
@@ -207,14 +225,15 @@ class Catalogue:
         Args:
             fresh: Ask the store, however recent the last answer is.
         """
-        with self._lock:
-            if not fresh and self._read is not None and time.monotonic() - self._read[0] < CACHE_S:
-                return self._read[1]
-            workers = self._store.run(read_workers())
-            live = self._store.run(read_leases(list(workers))) if workers else frozenset[str]()
-            found = snapshot_of(_of(workers, live), self._store.run(read_names()), time.time())
-            self._read = time.monotonic(), found
-            return found
+        # Without a lock: while the store is away, one OS thread would wait for the time-outs of all others.
+        read = self._read
+        if not fresh and read is not None and time.monotonic() - read[0] < CACHE_S:
+            return read[1]
+        workers = self._store.run(read_workers())
+        live = self._store.run(read_leases(list(workers))) if workers else frozenset[str]()
+        found = snapshot_of(_of(workers, live), self._store.run(read_names()), time.time())
+        self._read = time.monotonic(), found
+        return found
 
 
 class AsyncCatalogue:
@@ -239,5 +258,13 @@ def _of(workers: Mapping[str, WorkerEntry], live: frozenset[str]) -> dict[str, W
     return {process: worker for process, worker in workers.items() if process in live}
 
 
-def _tuples(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
+def _read(kind: type[T], value: Mapping[str, Any]) -> T:
+    """An entry; what a newer version has added to it is passed over."""
+    known = {field.name for field in fields(kind)}  # pyright: ignore[reportArgumentType]
+    return kind(
+        **{
+            name: tuple(item) if isinstance(item, list) else item
+            for name, item in value.items()
+            if name in known
+        }
+    )

@@ -6,8 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from retinue.broker.casualties import Pipelines, Wakes, owned_members, take_over_owned
+from retinue.broker.casualties import owned_members, take_over
+from retinue.broker.links import Pipelines
 from retinue.broker.settings import Settings
+from retinue.broker.wakeups import Wakes
 from retinue.contract import RetinueError
 from retinue.store.store import AsyncStore
 
@@ -55,6 +57,8 @@ class OwnerCheck:
                 await self.check()
             except RetinueError as fault:
                 _log.warning("owner_check.failed error=%s", type(fault).__name__)
+            except Exception as fault:
+                _log.error("owner_check.failed error=%s", type(fault).__name__, exc_info=fault)
 
     async def check(self) -> int:
         """One check; a run is handed back once two checks in a row have found it.
@@ -69,14 +73,15 @@ class OwnerCheck:
         confirmed, self._suspects = strays & self._suspects, strays
         if not confirmed:
             return 0
-        count = await take_over_owned(
+        count = await take_over(
             self._store,
-            self._link,
             self._waker,
             self._process,
+            sorted(confirmed),
             dead=False,
             losses_before_end=self._settings.losses_before_worker_lost,
-            only=lambda member: member in confirmed and member not in self._held(),
+            spare=lambda member: member in self._held(),
         )
-        _log.warning("runs.handed_back process=%s count=%d", self._process, count)
+        if count:
+            _log.warning("runs.handed_back process=%s count=%d", self._process, count)
         return count

@@ -8,11 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from typing import Final
 
-from retinue.broker.casualties import Casualties, Pipelines, Wakes
+from retinue.broker.casualties import Casualties
+from retinue.broker.each_run import each_run
+from retinue.broker.links import Pipelines, run_pipeline
 from retinue.broker.settings import Settings
 from retinue.broker.shortfall import Shortfall
-from retinue.contract import PARTITIONS, RetinueError
+from retinue.broker.stranded import Stranded
+from retinue.broker.wakeups import Wakes
+from retinue.contract import PARTITIONS, RetinueError, StoreError
 from retinue.store import control, keys
 from retinue.store.call import RunKey, text
 from retinue.store.control import NeedsSweep
@@ -20,8 +25,13 @@ from retinue.store.running import Ended
 from retinue.store.store import AsyncStore
 
 _log = logging.getLogger("retinue.reaper")
-_DUE_AT_ONCE = 50
-_AGAIN_MS = 1_000
+_DUE_AT_ONCE: Final = 200
+_AGAIN_MS: Final = 1_000
+_ACTS: Final = 0.8
+"""The part of its election that an elected process may use up: it must be done before another acts."""
+
+_LATE: Final = 0.75
+"""The part of a lease that a live process's lease has left, at the least, when the store goes away."""
 
 
 class Reaper:
@@ -49,28 +59,26 @@ class Reaper:
         self._link = link
         self._waker = waker
         self._process = process
-        self._lease_ms = round(settings.lease_seconds * 1000)
+        self._lease_s = settings.lease_seconds
         self._tick_s = max(0.25, settings.lease_seconds / 10)
         self._casualties = Casualties(store, link, broker, waker, settings)
+        self._stranded = Stranded(store, link, waker, settings)
         self._shortfall = Shortfall(store, link, broker, waker, settings) if broker else None
         self._elected = False
+        self._ticked_at: float | None = None
 
     async def run(self) -> None:
         """Ticks until it is cancelled; an outage of the store only costs ticks."""
         while True:
-            started = time.monotonic()
             try:
-                await self.tick()
-            except RetinueError as fault:
-                # What was counted before the outage is no evidence any more: leases could not be renewed.
-                self._casualties.forget()
+                async with asyncio.timeout(_ACTS * self._lease_s):
+                    await self.tick()
+            except (RetinueError, TimeoutError) as fault:
+                self._casualties.doubt()
                 _log.warning("reaper.tick_failed error=%s", type(fault).__name__)
             except Exception as fault:
-                self._casualties.forget()
+                self._casualties.doubt()
                 _log.error("reaper.tick_failed error=%s", type(fault).__name__, exc_info=fault)
-            late = time.monotonic() - started > 2 * self._tick_s
-            if late:
-                self._casualties.forget()
             await asyncio.sleep(self._tick_s)
 
     async def tick(self) -> None:
@@ -79,32 +87,42 @@ class Reaper:
         Raises:
             StoreError: The store could not be asked.
         """
-        elected = await self._store.run(control.elect(self._process, lease_ms=self._lease_ms))
+        before, self._ticked_at = self._ticked_at, time.monotonic()
+        if before is not None and self._ticked_at - before > _LATE * self._lease_s:
+            self._casualties.doubt()
+        elected = await self._store.run(control.elect(self._process, lease_ms=round(self._lease_s * 1000)))
         if elected != self._elected:
             self._elected = elected
             self._casualties.forget()
+            if self._shortfall is not None:
+                self._shortfall.forget()
             _log.info("reaper.%s process=%s", "elected" if elected else "deposed", self._process)
-        if not elected:
-            return
-        await self._timers()
+        if elected:
+            await self._act()
+
+    async def _act(self) -> None:
         await self._casualties.look()
+        await self._timers()
+        await self._stranded.look()
         if self._shortfall is not None:
-            await self._shortfall.look()
+            try:
+                await self._shortfall.look()
+            except StoreError as fault:
+                # A broker of its own may be away while the store is not.
+                self._shortfall.forget()
+                _log.warning("shortfall.not_seen error=%s", type(fault).__name__)
 
     async def _timers(self) -> None:
         seconds, micros = await self._link.execute("TIME")
         now_ms = int(seconds) * 1000 + int(micros) // 1000
-        replies = await self._link.pipeline(
+        replies = await run_pipeline(
+            self._link,
             [
                 ("ZRANGEBYSCORE", keys.due(number), "-inf", now_ms, "LIMIT", 0, _DUE_AT_ONCE)
                 for number in range(PARTITIONS)
-            ]
+            ],
         )
-        for reply in replies:
-            if isinstance(reply, Exception):
-                raise reply
-            for member in reply:
-                await self._due(RunKey(*keys.split_member(text(member))))
+        await each_run([text(member) for reply in replies for member in reply], self._due)
 
     async def _due(self, run: RunKey) -> None:
         reply = await self._store.run(control.timer(run, again_ms=_AGAIN_MS))

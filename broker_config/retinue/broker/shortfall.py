@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections import Counter
-from dataclasses import replace
-from heapq import nsmallest
-from typing import Any
+from typing import Final
 
-from retinue.broker.casualties import Pipelines, Wakes
-from retinue.broker.catalogue import AsyncCatalogue, CatalogueSnapshot
+from retinue.broker.backlog import Backlog, known_queues
+from retinue.broker.catalogue import AsyncCatalogue
+from retinue.broker.links import Pipelines, run_pipeline
+from retinue.broker.resending import resend
 from retinue.broker.routes import queue_keys
 from retinue.broker.settings import Settings
+from retinue.broker.wakeups import Wakes
 from retinue.contract import PARTITIONS
-from retinue.store import control, keys
-from retinue.store.call import RunKey, text
-from retinue.store.record import WakeUp
+from retinue.store import keys
 from retinue.store.store import AsyncStore
 
 _log = logging.getLogger("retinue.reaper")
-MOST_RESENT = 100
+MOST_RESENT: Final = 200
 """Wake-ups sent again per queue and look."""
-
-FIRST_BACKOFF_MS = 2_000
-LONGEST_BACKOFF_MS = 60_000
 
 
 class Shortfall:
@@ -32,7 +27,7 @@ class Shortfall:
 
     Args:
         store, link: The store, for operations and for plain commands.
-        broker: The broker's lists.
+        broker: The broker's lists; the link itself where both are one server.
         waker: Sends wake-ups.
         settings: Of this process: its routes name queues that no worker may serve yet.
     """
@@ -46,7 +41,13 @@ class Shortfall:
         self._waker = waker
         self._settings = settings
         self._catalogue = AsyncCatalogue(store)
+        self._backlog = Backlog(link)
         self._before: Counter[str] = Counter()
+        self._looked_ms = 0
+
+    def forget(self) -> None:
+        """Lets the next look be the first."""
+        self._before = Counter()
 
     async def look(self) -> None:
         """One comparison; sends again what was missing in this look and in the one before.
@@ -54,84 +55,40 @@ class Shortfall:
         Raises:
             StoreError: The store or the broker could not be asked.
         """
-        snapshot = await self._catalogue.snapshot()
-        queues = sorted({self._settings.queue, *self._settings.routes.values(), *snapshot.queues})
-        queued = await self._queued(queues)
-        messages = await self._messages([queue for queue in queues if queued[queue]])
-        missing = Counter({queue: queued[queue] - messages[queue] for queue in queues})
-        for queue in queues:
-            count = min(missing[queue], self._before[queue], MOST_RESENT)
-            if count > 0:
-                await self._resend(queue, count, snapshot)
-        self._before = missing
-
-    async def _queued(self, queues: list[str]) -> Counter[str]:
-        places = [(queue, number) for queue in queues for number in range(PARTITIONS)]
-        replies = await self._link.pipeline(
-            [("ZCARD", keys.queued(number, queue)) for queue, number in places]
-        )
-        total: Counter[str] = Counter()
-        for (queue, _), count in zip(places, _checked(replies), strict=True):
-            total[queue] += count
-        return total
-
-    async def _messages(self, queues: list[str]) -> Counter[str]:
-        lists = [(queue, key) for queue in queues for key in queue_keys(queue)]
-        if not lists:
-            return Counter()
-        replies = await self._broker.pipeline([("LLEN", key) for _, key in lists])
-        total: Counter[str] = Counter()
-        for (queue, _), count in zip(lists, _checked(replies), strict=True):
-            total[queue] += count
-        return total
-
-    async def _resend(self, queue: str, count: int, snapshot: CatalogueSnapshot) -> None:
-        sent: list[WakeUp] = []
-        for run in await self._longest_queued(queue, 2 * count):
-            wakeup = await self._store.run(
-                control.rewake(run, first_ms=FIRST_BACKOFF_MS, longest_ms=LONGEST_BACKOFF_MS)
-            )
-            if wakeup is None:
-                continue
-            target = self._target(wakeup, snapshot)
-            if target is None:
-                await self._store.run(control.no_worker(run))
-                continue
-            sent.append(replace(wakeup, queue=target))
-            if len(sent) == count:
-                break
-        if sent:
-            await self._waker.send(*sent)
-            _log.info("wakeups.resent queue=%s count=%d", queue, len(sent))
-
-    async def _longest_queued(self, queue: str, count: int) -> list[RunKey]:
-        replies = await self._link.pipeline(
-            [
-                ("ZRANGE", keys.queued(number, queue), 0, count - 1, "WITHSCORES")
-                for number in range(PARTITIONS)
+        queues = known_queues(self._settings, await self._catalogue.snapshot())
+        before, before_ms = self._before, self._looked_ms
+        self._looked_ms, self._before = await self._missing(queues)
+        lasting = self._before & before
+        if not lasting:
+            return
+        # Asked anew: a message for a worker that has died since would lie there for good.
+        snapshot = await self._catalogue.snapshot(fresh=True)
+        for queue, count in sorted(lasting.items()):
+            page = await self._backlog.page(queue, min(count, MOST_RESENT))
+            # What came since the last look is not missing: it is on its way.
+            waiting = [
+                run for run in page if run.since_ms <= before_ms and run.not_before_ms <= self._looked_ms
             ]
-        )
-        since = [
-            (float(score), text(member))
-            for reply in _checked(replies)
-            for member, score in zip(reply[::2], reply[1::2], strict=True)
-        ]
-        return [RunKey(*keys.split_member(member)) for _, member in nsmallest(count, since)]
+            sent = await resend(self._store, self._waker, waiting, snapshot)
+            if sent:
+                _log.info("wakeups.resent queue=%s count=%d", queue, sent)
 
-    def _target(self, wakeup: WakeUp, snapshot: CatalogueSnapshot) -> str | None:
-        """Where a wake-up finds a worker that can run its agent; None = there is none."""
-        capable = snapshot.capable_workers(wakeup.agent)
-        if not capable:
-            return None
-        serving = [worker for worker in snapshot.workers.values() if wakeup.queue in worker.queues]
-        if serving and all(wakeup.agent in worker.agents for worker in serving):
-            return wakeup.queue
-        # Some worker of this queue would take the message and not be able to run it.
-        return random.choice(capable).private_queue
-
-
-def _checked(replies: list[Any]) -> list[Any]:
-    for reply in replies:
-        if isinstance(reply, Exception):
-            raise reply
-    return replies
+    async def _missing(self, queues: list[str]) -> tuple[int, Counter[str]]:
+        """The server's time, ms, and for each queue how many queued runs have no message."""
+        runs = [(queue, keys.queued(number, queue)) for queue in queues for number in range(PARTITIONS)]
+        lists = [(queue, key) for queue in queues for key in queue_keys(queue)]
+        cards = [("TIME",), *(("ZCARD", key) for _, key in runs)]
+        lengths = [("LLEN", key) for _, key in lists]
+        if self._broker is self._link:
+            # In one round trip, so that nothing is taken in between.
+            replies = await run_pipeline(self._link, [*cards, *lengths])
+        else:
+            replies = await run_pipeline(self._link, cards) + await run_pipeline(self._broker, lengths)
+        (seconds, micros), *counts = replies
+        queued: Counter[str] = Counter()
+        messages: Counter[str] = Counter()
+        for (queue, _), count in zip(runs, counts[: len(runs)], strict=True):
+            queued[queue] += count
+        for (queue, _), count in zip(lists, counts[len(runs) :], strict=True):
+            messages[queue] += count
+        return int(seconds) * 1000 + int(micros) // 1000, queued - messages

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from celery import Celery
 
 from retinue.broker.envelope import EnvelopeTemplate
+from retinue.broker.links import AsyncExecutes, Executes
 from retinue.broker.routes import queue_key
 from retinue.contract.ids import task_id
 from retinue.store.record import WakeUp
@@ -21,18 +22,10 @@ FIRST_WAKEUP: Final = 1
 _log = logging.getLogger(__name__)
 
 
-class AsyncExecutes(Protocol):
-    """A link to the store, such as AsyncLink."""
+class Wakes(Protocol):
+    """Sends wake-ups, as Waker does; one that cannot be sent is left to the reaper."""
 
-    async def execute(self, *args: Any) -> Any:
-        """Run one command."""
-
-
-class Executes(Protocol):
-    """A link to the store, such as SyncLink."""
-
-    def execute(self, *args: Any) -> Any:
-        """Run one command."""
+    async def send(self, *wakeups: WakeUp) -> bool: ...
 
 
 class Waker:

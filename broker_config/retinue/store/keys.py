@@ -28,6 +28,7 @@
 | P own:<process> | set | tenant/run claimed by a process | empties itself; a dead owner's by the reaper |
 | retinue:lease:<process> | string, PX | a process's sign of life | lease_seconds, renewed by its sidecar |
 | retinue:workers | hash | process -> what it advertises, JSON | removed by its owner or the reaper |
+| retinue:gone | zset | process -> when it was removed there, epoch seconds | an hour; old entries trimmed by the next |
 | retinue:catalogue | hash | name -> what was last advertised, JSON | ignored after 30 days |
 | retinue:keyring | hash | key id -> handle key, JSON | for good |
 | retinue:reaper | string, PX | the elected reaper's process id | lease_seconds |
@@ -51,6 +52,7 @@ import hashlib
 from retinue.contract import partition_of, partition_of_run
 
 WORKERS = "retinue:workers"
+GONE = "retinue:gone"
 CATALOGUE = "retinue:catalogue"
 KEYRING = "retinue:keyring"
 REAPER = "retinue:reaper"

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.client.conftest import Facades
 from tests.integration.client.store_worker import StoreWorker
 
-from retinue.broker.keyring_store import AsyncKeyringStore, KeyringStore
+from retinue.broker.keyring_store import AsyncKeyringStore, KeyringStore, make_first_key, read_ring
 from retinue.broker.settings_sections import HandleKeySettings
 from retinue.client import SubagentLifecycleError
 from retinue.contract import StoreReplyError
@@ -61,6 +61,16 @@ def test_processes_that_start_at_once_agree_on_the_first_key(fresh_store_url: st
     handle = rings[0].mint("_", FIELDS)
     assert len(rings) == 8
     assert all(ring.verify("_", handle) for ring in rings)
+
+
+def test_the_second_of_two_first_keys_is_not_taken(link: SyncLink) -> None:
+    store = Store(link)
+    # Both have seen that there is none.
+    assert (store.run(read_ring()), store.run(read_ring())) == (None, None)
+    assert store.run(make_first_key()) is True
+    handle = KeyringStore(store).ring().mint("_", FIELDS)
+    assert store.run(make_first_key()) is False
+    assert KeyringStore(store).verify("_", handle)
 
 
 def test_a_handle_of_a_younger_key_makes_a_process_read_the_ring_again(link: SyncLink) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from tests.integration.client.conftest import Facades
+from tests.integration.client.patience import wait_until
 from tests.integration.client.store_worker import StoreWorker
+from tests.integration.client.tool_parent import ToolParent
 
 from retinue.client import ErrorCode, SteerState, SubagentHandle, SubagentLifecycleError, SubagentState
 from retinue.contract import ErrorClassification
@@ -211,8 +213,6 @@ def test_a_cancel_marks_a_running_run_and_is_accepted_again(lifecycle: Any, work
 
 
 def test_a_cancel_sweeps_the_subtree_in_chunks(lifecycle: Any, facades: Facades, worker: StoreWorker) -> None:
-    from tests.integration.client.tool_parent import ToolParent
-
     handle = lifecycle.launch(agent="support", goal="x")
     fence = worker.claim(handle)
     worker.record(handle, fence, worker.boundary(handle, fence), tools=["fan_out"])
@@ -439,6 +439,24 @@ def test_waiting_for_any_ends_with_the_first(lifecycle: Any, worker: StoreWorker
     assert lifecycle.wait_any([]) == ()
 
 
+def test_an_operator_waits_for_runs_of_several_partitions(facades: Facades, worker: StoreWorker) -> None:
+    handles = [facades(f"s{n}").launch(agent="support", goal="x") for n in range(4)]
+    partitions = {handle.subagent_id[4:6] for handle in handles}
+    assert len(partitions) > 1
+    operator = facades.operator()
+    operator.wait(handles[0], timeout_seconds=0)  # so that a connection with one channel is there already
+    ends: list[Any] = []
+    waiter = threading.Thread(target=lambda: ends.append(operator.wait_any(handles, timeout_seconds=20)))
+    waiter.start()
+    channels = [f"retinue:{{p{partition}}}:wake" for partition in partitions]
+    wait_until(
+        lambda: worker.link.execute("PUBSUB", "NUMSUB", *channels)[1::2] == [1] * len(channels), within_s=2.5
+    )
+    worker.complete(handles[3])
+    waiter.join(20)
+    assert [end.completed for end in ends[0]] == [False, False, False, True]
+
+
 def test_waiting_for_all_ends_with_the_last(lifecycle: Any, worker: StoreWorker) -> None:
     handles = lifecycle.launch_many([{"agent": "support", "goal": "x"}] * 3)
     assert [end.timed_out for end in lifecycle.wait_all(handles, timeout_seconds=0.1)] == [True] * 3
@@ -508,8 +526,6 @@ def test_a_long_log_is_read_in_parts(lifecycle: Any, worker: StoreWorker) -> Non
 def test_a_tree_shows_each_run_under_its_parent(
     lifecycle: Any, facades: Facades, worker: StoreWorker
 ) -> None:
-    from tests.integration.client.tool_parent import ToolParent
-
     root = lifecycle.launch(agent="support", goal="x")
     fence = worker.claim(root)
     worker.record(root, fence, worker.boundary(root, fence), tools=["fan_out"])

@@ -161,8 +161,10 @@ def test_a_launch_whose_outcome_stays_unknown_carries_the_handle(
 
 
 def test_a_wait_outlives_a_restart_of_the_store(
-    server: PrivateServer, facades: Facades, worker: StoreWorker
+    server: PrivateServer, facades: Facades, worker: StoreWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # So that it reads while the store is down.
+    monkeypatch.setattr("retinue.client.clock.SAFETY_READ_S", 0.1)
     lifecycle = facades()
     handle = lifecycle.launch(agent="support", goal="x")
     before = scripts_run(server)
@@ -171,6 +173,8 @@ def test_a_wait_outlives_a_restart_of_the_store(
     waiter.start()
     wait_until(lambda: scripts_run(server) > before)
     server.kill()
+    waiter.join(1)
+    assert waiter.is_alive()
     server.start()
     worker.complete(handle)
     waiter.join(15)

@@ -54,7 +54,7 @@ def test_every_key_of_a_tree_stands_in_the_catalogue_with_its_type_and_no_other_
         met.add(row)
     # The global ones belong to processes, not to runs.
     assert {row.pattern for row in rows if row not in met} == {
-        f"retinue:{name}$" for name in ("lease:[^:]+", "workers", "catalogue", "keyring", "reaper")
+        f"retinue:{name}$" for name in ("lease:[^:]+", "workers", "gone", "catalogue", "keyring", "reaper")
     }
 
 

@@ -87,7 +87,7 @@ class Lease:
     ) -> None:
         """Set who is told; the lease is started before there is anybody to tell."""
         self._on_lost = on_lost
-        self._on_back = on_back
+        self._on_held = on_back
 
     @property
     def held(self) -> bool:

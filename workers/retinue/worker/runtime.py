@@ -73,6 +73,7 @@ class WorkerRuntime:
         self._prepared = prepared
         self._roll = Roll()
         self._draining = asyncio.Event()
+        self._lease_is_back = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._attempts: set[asyncio.Task[TaskReport]] = set()
@@ -109,9 +110,11 @@ class WorkerRuntime:
             provider=ProviderBundles(settings).of,
             draining=self._draining,
         )
-        self._prepared.lease.set_callbacks(on_lost=self._on_lost, on_back=None)
-        await self._advertise(time.time())
-        reaper = Reaper(store, self._link, self._broker_link(), self._waker, settings, process)
+        self._prepared.lease.set_callbacks(on_lost=self._on_lost, on_back=self._on_back)
+        self._started_at = time.time()
+        await self._advertise()
+        self._broker = self._broker_link()
+        reaper = Reaper(store, self._link, self._broker, self._waker, settings, process)
         owner_check = OwnerCheck(store, self._link, self._waker, settings, process, self._roll.members)
         for work in (self._beat(), self._readvertise(), reaper.run(), owner_check.run()):
             self._tasks.append(asyncio.create_task(work))
@@ -152,6 +155,8 @@ class WorkerRuntime:
         await asyncio.to_thread(self._prepared.lease.close)
         await self._model.close()
         await self._subscriptions.close()
+        if self._broker is not None:
+            await self._broker.close()
         await self._link.close()
 
     def _broker_link(self) -> AsyncLink | None:
@@ -169,17 +174,20 @@ class WorkerRuntime:
 
     async def _readvertise(self) -> None:
         while True:
-            await asyncio.sleep(_ADVERTISE_EVERY_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ADVERTISE_EVERY_S):
+                    await self._lease_is_back.wait()
+            self._lease_is_back.clear()
             with suppress(Exception):
-                await self._advertise(time.time())
+                await self._advertise()
 
-    async def _advertise(self, now: float) -> None:
+    async def _advertise(self) -> None:
         prepared = self._prepared
         worker = WorkerEntry(
             process=prepared.process,
             host=socket.gethostname(),
             pid=os.getpid(),
-            started_at=now,
+            started_at=self._started_at,
             queues=tuple(queues_of(prepared.registry, prepared.settings)),
             private_queue=private_queue(prepared.process),
             agents=tuple(
@@ -188,14 +196,24 @@ class WorkerRuntime:
             slots=self._pool.limit,
         )
         entries = advertised(prepared.registry, prepared.settings)
-        await advertise(self._link, worker, entries, tuple(prepared.settings.providers), now)
+        await advertise(self._link, worker, entries, tuple(prepared.settings.providers), time.time())
 
     def _on_lost(self, reason: str) -> None:
-        """The lease is gone: others may hold the runs now, so this process stops working on them."""
+        """The lease is gone: others may hold the runs now, so this process stops working on them.
+
+        Not so while the store itself is out of reach: then nobody can take a run over, and dropping every
+        model call in flight would only cost them again. Should others reach the store, the fence refuses
+        what this process still writes.
+        """
         _log.error("lease.lost process=%s reason=%s runs=%d", self._prepared.process, reason, len(self._roll))
         loop = self._loop
-        if loop is not None:
+        if loop is not None and reason != "store":
             loop.call_soon_threadsafe(self._fence)
+
+    def _on_back(self) -> None:
+        """The lease is held again: whoever took the process for dead has taken it out of the catalogue."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._lease_is_back.set)
 
     def _fence(self) -> None:
         for task in self._attempts:

@@ -10,16 +10,10 @@ from typing import Protocol
 from retinue.agents.registry import Registry
 from retinue.broker.catalogue import CatalogueSnapshot
 from retinue.broker.settings import Settings
+from retinue.broker.wakeups import Wakes
 from retinue.client.planning import LaunchPlanner
-from retinue.store.record import WakeUp
 from retinue.worker.models import Model, Provider, RetryPolicy
 from retinue.worker.patience import PatientStore
-
-
-class Wakes(Protocol):
-    """Sends wake-ups; one that cannot be sent is left to the reaper."""
-
-    async def send(self, *wakeups: WakeUp) -> bool: ...
 
 
 class Slots(Protocol):

@@ -1,3 +1,6 @@
+# Written by `manage.py makemigrations`, which makes lists.
+# ruff: noqa: RUF012
+
 from django.db import migrations, models
 
 
