@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -82,8 +83,11 @@ class RunRig:
         return worker
 
     def keep_workers(self, count: int, *, concurrency: int) -> list[WorkerProcess]:
-        """The workers that still run, with new ones started until there are `count`."""
+        """The workers that still run, with as many started or killed that there are `count`."""
         running = [worker for worker in self.workers if worker.running]
+        for worker in running[count:]:
+            worker.close()
+        del running[count:]
         new = [self.worker(ready=False, concurrency=concurrency) for _ in range(count - len(running))]
         for worker in new:
             worker.wait_until_ready(DEADLINE_S)
@@ -139,8 +143,6 @@ class RunRig:
 
     def goal_of(self, run_id: str) -> str:
         """What a run was asked to do, as the store keeps it."""
-        import json
-
         stored = self.store.get(keys.record("_", run_id) + ":req")
         assert isinstance(stored, str)
         return json.loads(stored)["request"]["goal"]

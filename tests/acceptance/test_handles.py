@@ -25,16 +25,17 @@ ASK = """
 import json, sys
 from retinue.client import SubagentLifecycle
 
-lifecycle = SubagentLifecycle(session_id=sys.argv[1])
-handle = json.load(sys.stdin)
-answers = {
-    "waited": lifecycle.wait(handle, timeout_seconds=40).to_dict(),
-    "status": lifecycle.status(handle).to_dict(),
-    "result": lifecycle.result(handle).to_dict(),
-    "reconnect": lifecycle.reconnect(handle).to_dict(),
-    "events": [event.type for event in lifecycle.events(handle)],
-}
-print(json.dumps(answers))
+def ask(session_id, handle):
+    lifecycle = SubagentLifecycle(session_id=session_id)
+    return {
+        "waited": lifecycle.wait(handle, timeout_seconds=40).to_dict(),
+        "status": lifecycle.status(handle).to_dict(),
+        "result": lifecycle.result(handle).to_dict(),
+        "reconnect": lifecycle.reconnect(handle).to_dict(),
+        "events": [event.type for event in lifecycle.events(handle)],
+    }
+
+print(json.dumps([ask(*question) for question in json.load(sys.stdin)]))
 """
 
 
@@ -50,11 +51,11 @@ def script(rig: RunRig, word: str) -> Script:
     return rig.model.script("hand", when=lambda request: word in request.messages[0].text)
 
 
-def ask_elsewhere(rig: RunRig, handle: str, *, session_id: str) -> dict[str, Any]:
-    """What another process, which has the handle's JSON only, learns of the run."""
+def ask_elsewhere(rig: RunRig, questions: list[tuple[str, Any]]) -> list[dict[str, Any]]:
+    """What another process, which has nothing but session ids and handles, learns of each run."""
     answer = subprocess.run(
-        [sys.executable, "-c", ASK, session_id],
-        input=handle,
+        [sys.executable, "-c", ASK],
+        input=json.dumps(questions),
         env=worker_environment({"store_url": rig.server.url}),
         capture_output=True,
         text=True,
@@ -74,14 +75,18 @@ def test_handles_work_in_another_process_after_everything_was_restarted(rig: Run
     result = rig.result(lifecycle, kept)
     going = lifecycle.launch(agent="hand", goal="going")
     rig.model.wait_for(lambda model: len([r for r in model.requests("hand") if r.turn == 1]) == 2)
-    texts = [json.dumps(handle.to_dict()) for handle in (kept, going)]
+    questions: list[tuple[str, Any]] = [
+        ("customer", kept.to_dict()),
+        ("customer", going.to_dict()),
+        ("somebody else", kept.to_dict()),
+    ]
 
     lifecycle.close()
     worker.kill()
     rig.server.restart()
     rig.model.release("going")
     rig.worker(concurrency=2)
-    first, second = (ask_elsewhere(rig, text, session_id="customer") for text in texts)
+    first, second, foreign = ask_elsewhere(rig, questions)
 
     assert first["result"] == json.loads(json.dumps(result.to_dict()))
     assert first["result"]["summary"] == "kept answer"
@@ -93,7 +98,6 @@ def test_handles_work_in_another_process_after_everything_was_restarted(rig: Run
     assert [line.split()[1] for line in rig.ledger()] == ["kept", "going"]
     assert {"run.created", "run.finished"} <= set(first["events"])
 
-    foreign = ask_elsewhere(rig, texts[0], session_id="somebody else")
     assert foreign["status"]["state"] == SubagentState.UNKNOWN
     assert foreign["result"]["summary"] is None
     assert foreign["events"] == []

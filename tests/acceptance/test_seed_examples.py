@@ -1,4 +1,4 @@
-"""The lifecycle example that users of the contract bring along, run inside a tool; only its import differs."""
+"""The lifecycle example that users of the contract bring along, run inside a tool; its import is ours."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ _HIDDEN_OF_STRANGERS: Final = ("args", "kwargs", "result", "exception", "traceba
 
 
 class DiscreetReceiver(EventReceiver):
-    """Takes what other applications' tasks were called with, and gave, out of events before anything shows it.
+    """Takes arguments and outcomes of other applications' tasks out of events before anything can show them.
 
-    Retinue's own are shown: they hold a run's id, and one line such as "suspended: waiting_children (2 open)".
-    Those of another application on the same broker may hold anything.
+    They may hold anything. Retinue's own are shown: a run's id, and one line such as
+    "suspended: waiting_children (2 open)".
     """
 
     def event_from_message(self, body: Any, *args: Any, **kwargs: Any) -> Any:

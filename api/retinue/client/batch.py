@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from retinue.client.answers import handle_of, mint
-from retinue.client.launch_faults import refusal
+from retinue.client.launch_faults import MAY_BE_NEW, refusal
 from retinue.client.parent import ParentBinding
 from retinue.client.scope import Scope
 from retinue.contract import (
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from retinue.broker.catalogue import CatalogueSnapshot
     from retinue.client.planning import LaunchPlanner, Plan
 
-_MAY_BE_NEW = frozenset(
-    {ErrorCode.NO_WORKER, ErrorCode.UNKNOWN_AGENT, ErrorCode.UNKNOWN_PROVIDER, ErrorCode.UNKNOWN_TOOLSET}
-)
 _MOST_EXPIRED = 3
 
 
@@ -82,7 +79,7 @@ class LaunchBatch:
     @staticmethod
     def may_be_new(error: SubagentLifecycleError) -> bool:
         """Whether the name at fault may have been advertised since the catalogue was last read."""
-        return error.code in _MAY_BE_NEW
+        return error.code in MAY_BE_NEW
 
     def plan(self, planner: LaunchPlanner, snapshot: CatalogueSnapshot) -> None:
         """Checks each launch against what is advertised.

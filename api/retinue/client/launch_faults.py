@@ -5,6 +5,16 @@ from __future__ import annotations
 from retinue.contract import ErrorCode, SubagentLifecycleError
 from retinue.store.launching import DuplicateCorrelation, IdConflict, LimitReached, ParentRefused
 
+MAY_BE_NEW = frozenset(
+    {
+        ErrorCode.NO_WORKER,
+        ErrorCode.UNKNOWN_AGENT,
+        ErrorCode.UNKNOWN_PROVIDER,
+        ErrorCode.UNKNOWN_TOOLSET,
+    }
+)
+"""Faults that a fresh look at the catalogue may cure: what they miss may have been advertised just now."""
+
 LaunchRefusal = DuplicateCorrelation | IdConflict | LimitReached | ParentRefused
 
 _PARENT_FAULTS = {

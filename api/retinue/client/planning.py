@@ -6,6 +6,7 @@ import difflib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from retinue.agents import Grant
 from retinue.agents.grants import check_known_toolsets
@@ -91,6 +92,7 @@ class LaunchPlanner:
             SubagentLifecycleError: Names field, limit and mend.
         """
         settings = self._settings
+        request = _within(request, parent)
         name = request.agent or settings.delegation.default_agent_name
         self._check_session(request, session_id)
         entry = self._agent(request, snapshot, name)
@@ -245,6 +247,24 @@ class LaunchPlanner:
         ceiling = parent.max_depth if parent else self._settings.max_depth
         asked = request.limits.max_depth if request.limits else None
         return _lower(asked, ceiling)
+
+
+def _within(request: SubagentLaunchRequest, parent: ParentBinding | None) -> SubagentLaunchRequest:
+    """A child works in its parent's directory, or somewhere below it."""
+    above = parent.working_directory if parent else None
+    asked = request.working_directory
+    if above is None:
+        return request
+    if asked is None:
+        return request.model_copy(update={"working_directory": above})
+    if not PurePosixPath(asked).is_relative_to(PurePosixPath(above)):
+        raise SubagentLifecycleError(
+            "lies outside the parent's working directory",
+            field="working_directory",
+            limit=above,
+            mend="name that directory or one below it, or leave it out to work in the same",
+        )
+    return request
 
 
 def _first_message(request: SubagentLaunchRequest) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
@@ -20,10 +22,11 @@ from retinue.broker.settings import Settings
 from retinue.broker.shortfall import Shortfall
 from retinue.broker.stranded import Stranded
 from retinue.broker.wakeups import Waker
-from retinue.contract import StoreUnavailableError
+from retinue.contract import StoreUnavailableError, partition_of_run
 from retinue.store import keys
 from retinue.store.call import RunKey
 from retinue.store.link import AsyncLink
+from retinue.store.record import WakeUp, WakeUpKind
 from retinue.store.store import AsyncStore
 
 AGENTS = ("researcher", "support")
@@ -64,6 +67,7 @@ class Watch:
         self.waker = Waker(app, template=EnvelopeTemplate.capture(app), link=self.link)
         self._runner = SyncRunner(url)
         self.stage = self.new_stage()
+        self._moments = itertools.count(round(time.time() * 1000) - 100_000)
 
     def new_stage(self) -> Stage:
         """Another tenant, mostly in another partition."""
@@ -109,6 +113,28 @@ class Watch:
         """The process's lease runs out."""
         self.server.delete(keys.lease(process))
 
+    # Queued runs, with their message on the broker or without.
+
+    async def queued(self, count: int = 1, *, message: bool, **changes: Any) -> list[RunKey]:
+        """Roots, each queued later than the one before; `changes` are fields of the request."""
+        runs = [self.stage.root(**changes) for _ in range(count)]
+        for run in runs:  # several may have been queued in one millisecond
+            self.queued_at(run, next(self._moments))
+        if message:
+            await self.waker.send(*(self._first_wakeup(run) for run in runs))
+        return runs
+
+    def queued_at(self, run: RunKey, moment_ms: int) -> None:
+        """Lets a queued run be queued since that moment."""
+        queue = keys.queued(partition_of_run(run.run_id), self.stage.record(run).queue)
+        self.server.zadd(queue, {run.member: moment_ms}, xx=True)
+
+    def _first_wakeup(self, run: RunKey) -> WakeUp:
+        record = self.stage.record(run)
+        return WakeUp(
+            run.tenant, run.run_id, 1, WakeUpKind.DELEGATE, record.agent, record.queue, 6, run.run_id, None
+        )
+
     # What stands in store and broker.
 
     def messages(self, queue: str = "retinue") -> list[str]:
@@ -126,3 +152,16 @@ class Watch:
         """Lets so much time pass that the runs may be woken again."""
         for run in runs:
             self.server.hset(run.record, "ra", 0)
+
+
+async def until(done: Callable[[], object], timeout_s: float = 10.0) -> None:
+    """Waits for something that another task brings about.
+
+    Raises:
+        TimeoutError: It did not happen in time.
+    """
+    async with asyncio.timeout(timeout_s):
+        while True:
+            if done():
+                return
+            await asyncio.sleep(0.01)

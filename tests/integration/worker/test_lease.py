@@ -30,7 +30,7 @@ def say(text):  # two threads do: a line must leave in one piece
     os.write(1, f"{text}\\n".encode())
 
 lease = Lease(process_id, url, lease_seconds=float(lease_s), hang_seconds=float(hang_s),
-              on_lost=lambda why: say(f"lost {why}"), on_held=lambda: say("held"))
+              on_lost=lambda why: say(f"lost {why}"), on_back=lambda: say("back"))
 lease.start()
 assert lease.wait_held(20)
 
@@ -64,8 +64,7 @@ class Worker:
         self.sidecar_pid = int(self.process.wait_for_log(r"^ready (\d+)$").group(1))
 
     def lines(self) -> list[str]:
-        """What the worker was told after its lease was first held."""
-        return re.findall(r"^(?:lost \w+|held)$", self.process.log_text(), re.MULTILINE)[1:]
+        return re.findall(r"^(?:lost \w+|back)$", self.process.log_text(), re.MULTILINE)
 
     def close(self) -> None:
         self.process.close()
@@ -258,8 +257,8 @@ def test_a_worker_frozen_longer_than_hang_seconds_loses_its_lease_and_learns_it(
     took_s = until(lambda: not client.exists(one.key))
     assert took_s > 1.2 - 0.3 + 0.5  # the last beat's age at the pause; then the lease runs out
     one.process.resume()
-    one.process.wait_for_log("^held$", count=2)
-    assert one.lines() == ["lost hang", "held"]
+    one.process.wait_for_log("^back$")
+    assert one.lines() == ["lost hang", "back"]
     throughout(lambda: client.exists(one.key), 1.5)
 
 
@@ -315,17 +314,16 @@ def test_a_frozen_sidecar_costs_the_lease_and_is_replaced(
 ):
     monkeypatch.setattr("retinue.worker.lease._SILENCE_MIN_S", 1.0)
     reasons: list[str] = []
-    held = threading.Event()
-    lease = Lease("p", valkey_url, lease_seconds=0.5, on_lost=reasons.append, on_held=held.set)
+    back = threading.Event()
+    lease = Lease("p", valkey_url, lease_seconds=0.5, on_lost=reasons.append, on_back=back.set)
     lease.start()
-    assert held.wait(10)
-    held.clear()
+    assert lease.wait_held(10)
     pid = lease.sidecar_pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     assert lease.lost.wait(5)
     assert not lease.held
-    assert held.wait(10)
+    assert back.wait(10)
     assert not alive(pid)
     # By the clock first; the replacement then found it expired, which is the same loss.
     assert reasons == ["sidecar"]
@@ -347,12 +345,12 @@ def test_signals_meant_for_the_worker_leave_the_sidecar_alone(lease: Lease, clie
 def test_an_outage_longer_than_the_lease_is_told_and_so_is_its_end(kind: str):
     with PrivateServer(kind, appendonly=True) as server:
         reasons: list[str] = []
-        held = threading.Event()
-        lease = Lease("p", server.url, lease_seconds=0.8, on_lost=reasons.append, on_held=held.set)
+        back = threading.Event()
+        lease = Lease("p", server.url, lease_seconds=0.8, on_lost=reasons.append, on_back=back.set)
         lease.start()
-        assert held.wait(10)
+        assert lease.wait_held(10)
         for lost in (server.stop, server.kill, server.pause):
-            held.clear()
+            back.clear()
             lost()
             assert lease.lost.wait(5)
             assert not lease.held
@@ -360,7 +358,7 @@ def test_an_outage_longer_than_the_lease_is_told_and_so_is_its_end(kind: str):
                 server.resume()
             else:
                 server.start()
-            assert held.wait(10)
+            assert back.wait(10)
             assert lease.held
             assert server.client().exists(keys.lease("p"))
         assert reasons == ["store"] * 3
@@ -382,13 +380,13 @@ def test_an_outage_shorter_than_the_lease_goes_unnoticed():
 
 def test_a_lease_that_vanished_is_told_and_taken_again(valkey_url: str, client: redis.Redis):
     reasons: list[str] = []
-    held = threading.Event()
-    lease = Lease("p", valkey_url, lease_seconds=0.8, on_lost=reasons.append, on_held=held.set)
+    back = threading.Event()
+    lease = Lease("p", valkey_url, lease_seconds=0.8)
     lease.start()
-    assert held.wait(10)
-    held.clear()
+    assert lease.wait_held(10)
+    lease.set_callbacks(on_lost=reasons.append, on_back=back.set)
     client.delete(keys.lease("p"))
-    assert held.wait(5)
+    assert back.wait(5)  # for the first time: the first taking of a lease is no return
     assert reasons == ["vanished"]
     assert client.exists(keys.lease("p"))
     lease.close()

@@ -205,3 +205,17 @@ def test_a_tool_is_found_by_the_name_that_the_model_uses(settings: Settings) -> 
     assert found is not None
     assert REGISTRY.find_tool(found.name) is process_refund
     assert spec.find_tool("search_handbook") is None
+
+
+def test_a_tool_is_found_where_only_case_and_punctuation_differ_unless_two_would_do() -> None:
+    def tool_named(name: str) -> ToolSpec:
+        return ToolSpec(name=name, api_name=name, toolset="t", description="", parameters={})
+
+    one = EffectiveSpec(agent="a", max_iterations=1, tools=(tool_named("Process_refund"),))
+    two = EffectiveSpec(
+        agent="a", max_iterations=1, tools=(tool_named("get_time"), tool_named("Get-Time"))
+    )
+
+    assert one.find_tool("process_refund") is one.tools[0]
+    assert two.find_tool("get_time") is two.tools[0]
+    assert two.find_tool("GetTime") is None

@@ -158,6 +158,17 @@ def test_a_working_directory_needs_a_workspace(tmp_path: Path) -> None:
     assert plan({"working_directory": "a"}, settings={"workspace_root": tmp_path})
 
 
+def test_a_child_works_in_its_parents_directory_or_below_it(tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "settings": {"workspace_root": str(tmp_path)},
+        "parent": parent(working_directory="jobs/a"),
+    }
+    assert plan({}, **options).ticket.request.working_directory == "jobs/a"
+    assert plan({"working_directory": "jobs/a/b"}, **options).ticket.request.working_directory == "jobs/a/b"
+    error = fault({"working_directory": "jobs/ab"}, **options)
+    assert (error.field, error.limit) == ("working_directory", "jobs/a")
+
+
 def test_what_this_release_cannot_do_is_refused_and_not_passed_over() -> None:
     error = fault({"on_done": {"task": "shop.done"}}, settings={"on_done_tasks": "shop.done"})
     assert error.field == "on_done"

@@ -13,7 +13,8 @@ from retinue.agents.roster import (
     SendMessageCall,
     read_delegation,
 )
-from retinue.client.launch_faults import refusal
+from retinue.broker.catalogue import CatalogueSnapshot
+from retinue.client.launch_faults import MAY_BE_NEW, refusal
 from retinue.client.planning import Plan
 from retinue.contract import SubagentLaunchRequest, SubagentLifecycleError, child_run_id
 from retinue.store import launching
@@ -106,9 +107,28 @@ class Delegation:
         else:
             thread, keep_s = None, None
             request = SubagentLaunchRequest.parse(agent=read.agent, goal=read.task)
+        try:
+            snapshot = await self._services.catalogue.snapshot()
+            return self._planned(request, snapshot, index, call, thread, keep_s)
+        except SubagentLifecycleError as fault:
+            if fault.code not in MAY_BE_NEW:
+                raise
+        snapshot = await self._services.catalogue.snapshot(fresh=True)
+        return self._planned(request, snapshot, index, call, thread, keep_s)
+
+    def _planned(
+        self,
+        request: SubagentLaunchRequest,
+        snapshot: CatalogueSnapshot,
+        index: int,
+        call: ToolCall,
+        thread: str | None,
+        keep_s: int | None,
+    ) -> Plan:
+        run = self._run
         return self._services.planner.plan(
             request,
-            await self._services.catalogue.snapshot(),
+            snapshot,
             tenant=run.key.tenant,
             session_id=run.record.session_id,
             run_id=child_run_id(run.key.run_id, run.iteration, index, 0),

@@ -42,7 +42,7 @@ class Lease:
         hang_seconds: How old the heartbeat may get before renewal stops.
         on_lost: Called with the reason (`hang`, `store`, `vanished`, `sidecar`) when the lease is
             no longer held, in an OS thread of the lease's own.
-        on_held: Called likewise when it is held: the first time, and again after each loss.
+        on_back: Called likewise when it is held again after a loss.
 
     Raises:
         SettingsError: The URL cannot be read.
@@ -56,7 +56,7 @@ class Lease:
         lease_seconds: float = 5.0,
         hang_seconds: float = 60.0,
         on_lost: Callable[[str], None] | None = None,
-        on_held: Callable[[], None] | None = None,
+        on_back: Callable[[], None] | None = None,
     ) -> None:
         self.process_id = process_id
         self.lost = threading.Event()
@@ -66,7 +66,7 @@ class Lease:
         self._lease_s = lease_seconds
         self._hang_s = hang_seconds
         self._on_lost = on_lost
-        self._on_held = on_held
+        self._on_back = on_back
         self._held = threading.Event()
         self._held_until = 0.0
         self._was_held = False
@@ -83,11 +83,15 @@ class Lease:
         _all.add(self)
 
     def set_callbacks(
-        self, *, on_lost: Callable[[str], None] | None, on_back: Callable[[], None] | None
+        self, *, on_lost: Callable[[str], None] | None = None, on_back: Callable[[], None] | None = None
     ) -> None:
-        """Set who is told; the lease is started before there is anybody to tell."""
-        self._on_lost = on_lost
-        self._on_held = on_back
+        """Replace who is called from now on; what happened before is not told again.
+
+        Args:
+            on_lost: As given to the constructor.
+            on_back: As given to the constructor.
+        """
+        self._on_lost, self._on_back = on_lost, on_back
 
     @property
     def held(self) -> bool:
@@ -271,15 +275,15 @@ class Lease:
         return False
 
     def _hold_until(self, moment: float) -> None:
+        first, self._was_held = not self._was_held, True
         self._held_until = moment
-        self._was_held = True
         self._trouble = ""
         if moment > time.monotonic() and not self._held.is_set():
             self.lost.clear()
             self._held.set()
             _log.info("lease_held process=%s", self.process_id)
-            if self._on_held is not None:
-                self._call(self._on_held)
+            if not first:
+                self._call(self._on_back)
 
     def _lose_by_clock(self) -> None:
         if time.monotonic() >= self._held_until:
@@ -291,10 +295,11 @@ class Lease:
         self._held.clear()
         self.lost.set()
         _log.warning("lease_lost process=%s reason=%s", self.process_id, reason)
-        if self._on_lost is not None:
-            self._call(self._on_lost, reason)
+        self._call(self._on_lost, reason)
 
-    def _call(self, callback: Callable[..., None], *arguments: str) -> None:
+    def _call(self, callback: Callable[..., None] | None, *arguments: str) -> None:
+        if callback is None:
+            return
         try:
             callback(*arguments)
         except Exception:

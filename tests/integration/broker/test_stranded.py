@@ -1,0 +1,92 @@
+"""Runs whose agent no live worker has: they say so, stay claimable, and are woken when one comes."""
+
+from __future__ import annotations
+
+from tests.integration.broker.watch import Watch
+
+from retinue.broker.routes import private_queue
+from retinue.contract import Phase, SubagentState
+from retinue.store.call import RunKey
+
+
+def phase(watch: Watch, run: RunKey) -> Phase:
+    return watch.stage.record(run).phase
+
+
+async def test_a_run_that_no_live_worker_can_run_says_so_and_stays_claimable(watch: Watch) -> None:
+    await watch.worker("p1", agents=["support"])
+    lonely, common = await watch.queued(1, message=True, agent="researcher") + await watch.queued(
+        1, message=True
+    )
+
+    await watch.stranded().look()
+
+    assert (watch.stage.state(lonely), phase(watch, lonely)) == (SubagentState.PENDING, Phase.NO_WORKER)
+    assert phase(watch, common) is Phase.QUEUED
+    assert watch.stage.claim(lonely).fence.epoch == 1
+
+
+async def test_it_is_woken_as_soon_as_a_worker_comes(watch: Watch) -> None:
+    await watch.worker("p1", agents=["support"])
+    [run] = await watch.queued(1, message=False, agent="researcher")
+    stranded = watch.stranded()
+    await stranded.look()
+    assert phase(watch, run) is Phase.NO_WORKER
+
+    await watch.worker("p2", agents=["researcher"])
+    await stranded.look()
+
+    assert phase(watch, run) is Phase.QUEUED
+    assert watch.messages(private_queue("p2")) == [run.run_id], "p1 must not take it away again"
+    await stranded.look()
+    assert len(watch.messages(private_queue("p2"))) == 1
+
+
+async def test_a_run_that_was_on_a_worker_before_stays_queued(watch: Watch) -> None:
+    await watch.worker("p1", agents=["support"])
+    [run] = await watch.queued(1, message=True, agent="researcher")
+    watch.stage.run(watch.stage.claim(run).hand_back())
+
+    await watch.stranded().look()
+
+    assert phase(watch, run) is Phase.QUEUED
+
+
+async def test_a_queue_longer_than_a_look_is_gone_through_page_by_page(watch: Watch) -> None:
+    await watch.worker("p1", agents=["support"])
+    for _ in range(9):
+        watch.stage.launch(*(watch.stage.new_run() for _ in range(50)))
+    [run] = await watch.queued(1, message=False, agent="researcher")
+    stranded = watch.stranded()
+
+    for _ in range(3):
+        assert phase(watch, run) is Phase.QUEUED
+        await stranded.look()
+    assert phase(watch, run) is Phase.NO_WORKER
+
+    await watch.worker("p1", agents=["support", "researcher"])
+    for _ in range(3):
+        await stranded.look()
+    assert phase(watch, run) is Phase.QUEUED, "and from the start again"
+
+
+async def test_where_nobody_seems_to_live_nothing_is_said(watch: Watch) -> None:
+    # The one who looks lives, so the leases only could not be renewed.
+    await watch.worker("p1")
+    watch.kill("p1")
+    [run] = await watch.queued(1, message=True)
+
+    await watch.stranded().look()
+
+    assert phase(watch, run) is Phase.QUEUED
+
+
+async def test_it_looks_only_now_and_then(watch: Watch) -> None:
+    await watch.worker("p1", agents=["support"])
+    stranded = watch.stranded(every_s=3600.0)
+    await stranded.look()
+    [run] = await watch.queued(1, message=True, agent="researcher")
+
+    await stranded.look()
+
+    assert phase(watch, run) is Phase.QUEUED
