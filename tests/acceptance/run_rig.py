@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Unpack
@@ -69,13 +69,8 @@ class RunRig:
         """Starts a worker; unless `ready` is False, returns once it takes work."""
         options.setdefault("name", f"worker{len(self.workers) + 1}")
         options["settings"] = {**self._settings, **options.get("settings", {})}
-        worker = WorkerProcess(
-            self.server.url,
-            directory=self._directory,
-            model_url=self.model.base_url,
-            import_paths=[_HERE],
-            **options,
-        )
+        options["model_url"], options["import_paths"] = self.model.base_url, [_HERE]
+        worker = WorkerProcess(self.server.url, directory=self._directory, **options)
         self.workers.append(worker)
         self._stack.callback(self._close, worker)
         if ready:
@@ -158,7 +153,7 @@ class RunRig:
 @contextmanager
 def run_rig(
     directory: Path, *, agents: str, appendonly: bool = False, latency_s: float = 0.0, **settings: object
-) -> Iterator[RunRig]:
+) -> Generator[RunRig]:
     """A rig with a server and a scripted model of its own, and no worker yet."""
     with ExitStack() as stack:
         server = stack.enter_context(PrivateServer("valkey", appendonly=appendonly))

@@ -10,7 +10,7 @@ from tests.acceptance.run_rig import RunRig, count_states, of_kind, run_rig
 from tests.acceptance.tree_script import MODEL_CALLS, RUNS, answer, check_nothing_ran_twice, script_tree
 
 from retinue.broker.routes import queue_keys
-from retinue.contract import ErrorClassification, EventType, Phase, SubagentState
+from retinue.contract import ErrorClassification, EventType, Phase, SteerState, SubagentState
 from retinue.testing.scripted_server import ScriptedServer
 from retinue.testing.scripts import Call, Turn
 
@@ -103,6 +103,94 @@ def test_the_child_that_ended_while_its_parent_was_down_is_not_run_again(rig: Ru
     assert str(result.summary).startswith(f"heard quick done; {UNKNOWN}")
     assert len(lifecycle.tree(handle)) == 2
     assert len([r for r in rig.model.requests("level4") if asked(r, "both")]) == 1
+
+
+def test_an_idempotent_tool_that_is_run_again_finds_the_child_that_it_launched(rig: RunRig) -> None:
+    call = rig.model.script("link1", when=lambda request: "again" in request.messages[0].text)
+    call.call("hand_on_again", {"agent": "level4", "task": "found again"}).then("${results}")
+    rig.model.script("level4", when=lambda request: "found" in request.last_user).hold("again").say(
+        "still me"
+    )
+    [first] = rig.keep_workers(1, concurrency=4)
+    lifecycle = rig.lifecycle("again")
+
+    handle = lifecycle.launch(agent="link1", goal="again")
+    rig.model.wait_for(lambda model: model.in_flight("level4") == 1, timeout_s=30)
+    rig.worker(concurrency=4)
+    first.kill()
+    rig.wait_for_event(lifecycle, handle, EventType.ATTEMPT_LOST, count=2)
+    rig.model.release("again")
+    result = rig.result(lifecycle, handle)
+
+    assert result.summary == "SUCCEEDED: still me"
+    assert len(lifecycle.tree(handle)) == 2
+    assert len({line for line in rig.ledger() if line.endswith("hand_on_again")}) == 1
+
+
+def test_a_steer_that_a_dying_worker_had_handed_out_is_delivered_once(rig: RunRig) -> None:
+    rig.model.script("level4", when=lambda request: "handed" in request.messages[0].text).call(
+        "append", {"line": "handed"}
+    ).hold("before the steer").then().hold("with the steer").call("append", {"line": "on"}).then("done")
+    [first] = rig.keep_workers(1, concurrency=4)
+    lifecycle = rig.lifecycle("steer")
+
+    handle = lifecycle.launch(agent="level4", goal="handed")
+    rig.model.wait_for(lambda model: model.in_flight("level4") == 1, timeout_s=30)
+    assert lifecycle.steer(handle, "Be quick.")
+    rig.model.release("before the steer")
+    rig.wait_for_event(lifecycle, handle, EventType.MODEL_STARTED, count=2)
+    rig.model.wait_for(lambda model: model.in_flight("level4") == 1, timeout_s=30)
+    rig.worker(concurrency=4)
+    first.kill()
+    rig.wait_for_event(lifecycle, handle, EventType.ATTEMPT_LOST)
+    rig.model.release("with the steer")
+    result = rig.result(lifecycle, handle)
+
+    assert [(steer.state, steer.iteration) for steer in result.steers] == [(SteerState.DELIVERED, 2)]
+    last = rig.model.requests("level4")[-1].request
+    assert last is not None
+    assert [message.text for message in last.messages if message.role == "user"] == ["handed", "Be quick."]
+
+
+def test_a_cancel_reaches_a_run_whose_worker_is_dead(rig: RunRig) -> None:
+    rig.model.script("level4", when=lambda request: "orphan" in request.last_user).hold("orphan").say("never")
+    [worker] = rig.keep_workers(1, concurrency=4)
+    lifecycle = rig.lifecycle("orphan")
+    handle = lifecycle.launch(agent="level4", goal="orphan")
+    rig.model.wait_for(lambda model: model.in_flight("level4") == 1, timeout_s=30)
+
+    worker.kill()
+    assert lifecycle.cancel(handle).accepted
+    assert lifecycle.status(handle).state is SubagentState.CANCEL_REQUESTED
+    rig.keep_workers(1, concurrency=4)
+
+    assert rig.result(lifecycle, handle).terminal_state is SubagentState.CANCELLED
+    assert len([r for r in rig.model.requests("level4") if asked(r, "orphan")]) == 1
+
+
+def test_a_worker_that_was_frozen_and_wakes_up_changes_nothing(rig: RunRig) -> None:
+    rig.model.script("level4", when=lambda request: "frozen" in request.messages[0].text).call(
+        "append", {"line": "frozen"}
+    ).hold("frozen").then("thawed")
+    rig.keep_workers(0, concurrency=4)
+    frozen = rig.worker(concurrency=4, settings={"hang_seconds": 3.0})
+    lifecycle = rig.lifecycle("frozen")
+    handle = lifecycle.launch(agent="level4", goal="frozen")
+    rig.model.wait_for(lambda model: model.in_flight("level4") == 1, timeout_s=30)
+
+    frozen.pause()
+    rig.worker(concurrency=4)
+    rig.wait_for_event(lifecycle, handle, EventType.ATTEMPT_LOST)
+    rig.model.release("frozen")
+    result = rig.result(lifecycle, handle)
+    before = list(lifecycle.events(handle))
+    frozen.resume()
+    frozen.wait_for_log(r"lease\.lost", timeout_s=20)
+    frozen.wait_for_log(r"task\.done|WORKER_LOST|fenced", timeout_s=20)
+
+    assert result.summary == "thawed"
+    assert list(lifecycle.events(handle)) == before
+    assert [line.split()[1] for line in rig.ledger()].count("frozen") == 1
 
 
 def test_a_tool_in_flight_at_the_kill_is_reported_to_the_model_and_not_run_again(rig: RunRig) -> None:

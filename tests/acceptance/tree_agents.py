@@ -25,6 +25,13 @@ def hand_on(agent: str, task: str, ctx: ToolContext) -> str:
     return f"{ended.state}: {lifecycle.result(handle).summary}"
 
 
+@tool(toolset="chain", idempotent=True)
+def hand_on_again(agent: str, task: str, ctx: ToolContext) -> str:
+    """As hand_on, but may be run again: it finds the agent that it has launched before."""
+    _write(ctx, "hand_on_again")
+    return hand_on(agent, task, ctx)
+
+
 @tool(toolset="fatal")
 async def stall() -> str:
     """Take very long."""
@@ -60,7 +67,7 @@ level1 = Agent(name="level1", instructions="You are level1.", model="scripted", 
 level0 = Agent(name="level0", instructions="You are level0.", model="scripted", sub_agents=[level1])
 
 link2 = Agent(name="link2", instructions="You are link2.", model="scripted", tools=[append])
-link1 = Agent(name="link1", instructions="You are link1.", model="scripted", tools=[hand_on])
+link1 = Agent(name="link1", instructions="You are link1.", model="scripted", tools=[hand_on, hand_on_again])
 link0 = Agent(name="link0", instructions="You are link0.", model="scripted", tools=[hand_on])
 
 doomed = Agent(name="doomed", instructions="You are doomed.", model="scripted", tools=[die])

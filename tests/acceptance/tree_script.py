@@ -41,7 +41,7 @@ def check_nothing_ran_twice(rig: RunRig, lifecycle: SubagentLifecycle, handle: S
 
     events = list(lifecycle.events(handle))
     recorded = {
-        (rig.goal_of(event.run_id), event.data["iteration"] - 1): event.at.timestamp()
+        (rig.goal_of(event.run_id), event.data["iteration"]): event.at.timestamp()
         for event in of_kind(events, EventType.MODEL_FINISHED)
     }
     assert len(recorded) == len(of_kind(events, EventType.MODEL_FINISHED)) == MODEL_CALLS
@@ -51,4 +51,4 @@ def check_nothing_ran_twice(rig: RunRig, lifecycle: SubagentLifecycle, handle: S
         task = asked.request.messages[0].text
         if task.split(".")[0] == root:
             # Events bear the millisecond in which they happened.
-            assert asked.started_at < recorded[task, asked.turn or 0] + 0.001, (task, asked.turn)
+            assert asked.started_at < recorded[task, (asked.turn or 0) + 1] + 0.001, (task, asked.turn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from retinue.agents import Agent, ToolContext, tool
 from retinue.client import AsyncSubagentLifecycle, SubagentLifecycle
@@ -43,7 +44,7 @@ def wait_for_many(count: int, ctx: ToolContext) -> str:
     lifecycle = ctx.subagent_lifecycle
     handles = [lifecycle.launch(agent="hand", goal=f"many {number}") for number in range(count)]
     with ThreadPoolExecutor(count) as pool:
-        ended = list(pool.map(lambda handle: lifecycle.wait(handle, timeout_seconds=60), handles))
+        ended = list(pool.map(partial(lifecycle.wait, timeout_seconds=60), handles))
     return ", ".join(one.state for one in ended)
 
 

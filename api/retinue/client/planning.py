@@ -96,6 +96,7 @@ class LaunchPlanner:
         name = request.agent or settings.delegation.default_agent_name
         self._check_session(request, session_id)
         entry = self._agent(request, snapshot, name)
+        self._check_inputs(request, name, entry)
         self._check_roster(request, name, parent if by_model else None)
         self._check_provider(request, snapshot)
         self._check_toolsets(request, snapshot, parent)
@@ -189,6 +190,16 @@ class LaunchPlanner:
                 code=ErrorCode.UNKNOWN_AGENT,
             )
         return found
+
+    def _check_inputs(self, request: SubagentLaunchRequest, name: str, entry: AgentEntry | None) -> None:
+        missing = [item for item in (entry.inputs if entry else ()) if item not in (request.inputs or {})]
+        if missing:
+            raise SubagentLifecycleError(
+                f"{name} needs {', '.join(missing)}",
+                field="inputs",
+                limit=f"a value for each of {', '.join(entry.inputs if entry else ())}",
+                mend="give them by name in inputs",
+            )
 
     def _check_roster(self, request: SubagentLaunchRequest, name: str, parent: ParentBinding | None) -> None:
         if parent is not None and parent.role is Role.LEAF and name not in parent.roster:

@@ -150,6 +150,7 @@ async def test_runs_that_nothing_can_be_done_for_do_not_hide_those_behind_them(w
         watch.stage.launch(*new[:50])
         watch.stage.launch(*new[50:])
     [lost] = await watch.queued(1, message=False)
+    watch.queued_at(lost, round(time.time() * 1000) + 1)  # behind all of them
     shortfall = watch.shortfall()
 
     await look(shortfall, 1 + 500 // MOST_RESENT + 2)

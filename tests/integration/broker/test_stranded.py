@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from tests.integration.broker.watch import Watch
 
 from retinue.broker.routes import private_queue
@@ -57,6 +59,7 @@ async def test_a_queue_longer_than_a_look_is_gone_through_page_by_page(watch: Wa
     for _ in range(9):
         watch.stage.launch(*(watch.stage.new_run() for _ in range(50)))
     [run] = await watch.queued(1, message=False, agent="researcher")
+    watch.queued_at(run, round(time.time() * 1000) + 1)  # behind all of them
     stranded = watch.stranded()
 
     for _ in range(3):

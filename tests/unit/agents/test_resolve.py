@@ -11,6 +11,7 @@ from retinue.agents import (
     Runner,
     SubAgent,
     SubAgentSpec,
+    ToolSpec,
     resolve,
     tool,
 )
@@ -212,9 +213,7 @@ def test_a_tool_is_found_where_only_case_and_punctuation_differ_unless_two_would
         return ToolSpec(name=name, api_name=name, toolset="t", description="", parameters={})
 
     one = EffectiveSpec(agent="a", max_iterations=1, tools=(tool_named("Process_refund"),))
-    two = EffectiveSpec(
-        agent="a", max_iterations=1, tools=(tool_named("get_time"), tool_named("Get-Time"))
-    )
+    two = EffectiveSpec(agent="a", max_iterations=1, tools=(tool_named("get_time"), tool_named("Get-Time")))
 
     assert one.find_tool("process_refund") is one.tools[0]
     assert two.find_tool("get_time") is two.tools[0]

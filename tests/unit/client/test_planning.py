@@ -25,6 +25,7 @@ SNAPSHOT = CatalogueSnapshot(
     agents={
         "support": AgentEntry("support", model="gpt-5-mini", provider="openai", queue="desk"),
         "researcher": AgentEntry("researcher"),
+        "clerk": AgentEntry("clerk", inputs=("customer_id", "policy")),
     },
     toolsets={"handbook": ("search_handbook",), "web": ("fetch",)},
     providers=frozenset({"openai"}),
@@ -104,6 +105,13 @@ def test_an_empty_catalogue_asks_for_a_worker_whatever_the_agent() -> None:
 def test_without_an_agent_it_is_the_default_one() -> None:
     settings = {"delegation": {"default_agent_name": "generalist"}}
     assert plan({}, settings=settings).new_run.agent == "generalist"
+
+
+def test_inputs_that_an_agent_needs_are_listed_at_launch() -> None:
+    error = fault({"agent": "clerk", "inputs": {"policy": "30 days"}})
+    assert error.field == "inputs"
+    assert "customer_id" in str(error)
+    plan({"agent": "clerk", "inputs": {"policy": "30 days", "customer_id": 7}})
 
 
 def test_an_unknown_provider_or_toolset_is_refused() -> None:

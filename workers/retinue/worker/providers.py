@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from retinue.agents import EffectiveSpec, InlineLlm
 from retinue.broker.settings import Settings
 from retinue.contract import SettingsError
@@ -20,7 +22,7 @@ class ProviderBundles:
         self._named: dict[str, Provider] = {}
 
     def of(self, spec: EffectiveSpec) -> Provider:
-        """The bundle for a spec.
+        """The bundle for a spec; an Agent Spec's LLM config may have a key of its own in the settings.
 
         Raises:
             SettingsError: The provider, or the URL of an Agent Spec's LLM config, is not configured here.
@@ -29,10 +31,11 @@ class ProviderBundles:
         if llm is not None:
             override = self._settings.llm_configs.get(llm.name)
             url = (override and override.url) or llm.url
+            key = override.key() if override else None
             if url is not None:
-                key = override.key() if override else None
                 return Provider(name=llm.name, base_url=url, api_key=key, api=llm.api)
-            return self._of_settings(_provider_of(llm))
+            bundle = self._of_settings(_provider_of(llm))
+            return bundle if key is None else replace(bundle, api_key=key)
         if spec.provider is None:
             raise SettingsError(
                 f"agent {spec.agent!r} has no provider",

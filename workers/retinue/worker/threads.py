@@ -11,7 +11,7 @@ import contextvars
 import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -62,8 +62,7 @@ async def run_in_thread(function: Callable[[], T], *, name: str) -> T:
 def _database_connections() -> Generator[None]:
     # Django keeps a connection per thread and expects someone to drop the stale ones.
     if "django" not in sys.modules:
-        with nullcontext():
-            yield
+        yield
         return
     from django.conf import settings
     from django.db import close_old_connections

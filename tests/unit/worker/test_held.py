@@ -1,0 +1,86 @@
+"""A held run: what a claim hands out, as an attempt uses it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from retinue.agents import Grant
+from retinue.agents.effective import EffectiveSpec
+from retinue.client.ticket import Ticket
+from retinue.contract import Role, SubagentLaunchRequest, new_run_id
+from retinue.store.call import RunKey
+from retinue.store.record import Record
+from retinue.store.running import Claimed, Fence
+from retinue.worker.held import HeldRun
+
+KEY = RunKey("acme", new_run_id(7))
+NOW_MS = 1_700_000_000_000
+SECRET = "the goal of a customer"
+
+
+def held(*, deadline_ms: int = 0, epoch: int = 1, spec_json: str | None = None, **fields: str) -> HeldRun:
+    record = Record({"im": "3", "it": "4", "dl": str(deadline_ms), "t:search": "2", "tin": "9", **fields})
+    claimed = Claimed(
+        fence=Fence(epoch, "token"),
+        now_ms=NOW_MS,
+        record=record,
+        request_json="{}",
+        spec_json=spec_json,
+        thread=[SECRET],
+        journal={"3:0": SECRET},
+        grants=[],
+    )
+    ticket = Ticket(SubagentLaunchRequest.parse(goal="g"), Role.LEAF)
+    return HeldRun.of(KEY, claimed, ticket, EffectiveSpec(agent="support", max_iterations=50), Grant())
+
+
+def test_an_attempt_goes_on_from_the_last_recorded_response() -> None:
+    run = held()
+    assert (run.iteration, run.thread, run.journal) == (3, [SECRET], {"3:0": SECRET})
+    assert (run.usage.input_tokens, run.usage.tools) == (9, {"search": 2})
+
+
+def test_operations_are_told_apart_by_token_and_number() -> None:
+    run = held()
+    assert [run.operation() for _ in range(3)] == ["token:1", "token:2", "token:3"]
+
+
+def test_the_deadline_is_counted_from_the_servers_clock() -> None:
+    run = held(deadline_ms=NOW_MS + 5_000)
+    assert run.deadline == pytest.approx(time.monotonic() + 5, abs=1)
+    left = run.seconds_left
+    assert left is not None
+    assert 4 < left <= 5
+
+
+def test_without_a_deadline_time_is_not_limited() -> None:
+    assert held().seconds_left is None
+
+
+def test_a_deadline_that_has_passed_leaves_no_time() -> None:
+    assert held(deadline_ms=NOW_MS - 5_000).seconds_left == 0.0
+
+
+@pytest.mark.parametrize(("epoch", "before"), [(1, False), (2, True)])
+def test_a_second_claim_knows_of_the_first(epoch: int, before: bool) -> None:
+    assert held(epoch=epoch).was_attempted_before is before
+
+
+@pytest.mark.parametrize(("spec_json", "pinned"), [(None, False), ("{}", True)])
+def test_a_spec_that_the_store_handed_out_is_not_pinned_again(spec_json: str | None, pinned: bool) -> None:
+    assert held(spec_json=spec_json).spec_is_pinned is pinned
+
+
+def test_only_the_first_wait_begins_and_only_the_last_ends() -> None:
+    run = held()
+    steps: list[Any] = [run.begin_wait(), run.begin_wait(), run.end_wait(), run.end_wait(), run.begin_wait()]
+    assert steps == [True, False, False, True, True]
+
+
+def test_its_repr_shows_no_message() -> None:
+    run = held()
+    run.partial = SECRET
+    assert SECRET not in repr(run)
