@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
@@ -12,6 +13,7 @@ from typing import Any, Unpack
 
 import redis
 
+from retinue.broker.app import create_app
 from retinue.broker.settings import Settings
 from retinue.client import SubagentLifecycle, SubagentNode
 from retinue.contract import Event, EventType, SubagentHandle, SubagentResult
@@ -87,6 +89,16 @@ class RunRig:
         for worker in new:
             worker.wait_until_ready(DEADLINE_S)
         return [*running, *new]
+
+    def active(self, worker: WorkerProcess) -> list[str]:
+        """The tasks that a worker says it is working on."""
+        app = create_app(self.settings)
+        try:
+            answer = app.control.inspect([f"{worker.name}@{socket.gethostname()}"], timeout=10).active()
+        finally:
+            app.close()
+        assert answer, f"{worker.name} does not answer"
+        return [task["id"] for tasks in answer.values() for task in tasks]
 
     def lifecycle(self, session_id: str = "test", **settings: Any) -> SubagentLifecycle:
         """A facade of the rig's settings."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from retinue.broker.addresses import names_one_server
 from retinue.broker.catalogue import CatalogueSnapshot
 from retinue.broker.checks import Severity, check_server
 from retinue.contract import RetinueError, SettingsError
+from retinue.store.urls import names_one_server
 
 if TYPE_CHECKING:
     from retinue.broker.settings import Settings

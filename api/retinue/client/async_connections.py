@@ -15,8 +15,8 @@ from retinue.broker.catalogue import AsyncCatalogue
 from retinue.broker.keyring_store import AsyncKeyringStore
 from retinue.client.attempts import Attempts
 from retinue.client.connections import CLIENT_NAME, WATCHER_NAME, read_replies, sharing_key
-from retinue.client.watching import AsyncSharedSubscriptions
 from retinue.contract import StoreError, SubagentHandle
+from retinue.store.async_subscription import AsyncSubscriptions
 from retinue.store.call import CommandCall, ScriptCall
 from retinue.store.link import AsyncLink
 from retinue.store.record import WakeUp
@@ -73,9 +73,7 @@ class AsyncConnections:
         self.link = AsyncLink(
             url, client_name=CLIENT_NAME, connect_timeout_s=timeout_s, timeout_s=timeout_s, retries=0
         )
-        self.subscriptions = AsyncSharedSubscriptions(
-            url, client_name=WATCHER_NAME, connect_timeout_s=timeout_s
-        )
+        self.subscriptions = AsyncSubscriptions(url, client_name=WATCHER_NAME, connect_timeout_s=timeout_s)
         self.store = AsyncClientStore(self.link, timeout_s)
         self.catalogue = AsyncCatalogue(self.store)
         self.keyring = AsyncKeyringStore(self.store, settings.handle_keys)

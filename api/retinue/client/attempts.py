@@ -13,7 +13,6 @@ from retinue.contract import (
     SubagentHandle,
     SubagentLifecycleError,
 )
-from retinue.store.connection import ConnectionCut, ReplyTimeout
 
 _FIRST_DELAY_S = 0.02
 _LONGEST_DELAY_S = 0.25
@@ -42,9 +41,11 @@ class Attempts:
         Raises:
             SubagentLifecycleError: STORE_UNAVAILABLE, or LAUNCH_UNKNOWN with the handle: no further one.
         """
-        self._was_sent = self._was_sent or was_sent(error)
+        unavailable = error if isinstance(error, StoreUnavailableError) else None
+        self._was_sent = self._was_sent or (unavailable is not None and unavailable.sent)
         delay_s, self._delay_s = self._delay_s, min(self._delay_s * 2, _LONGEST_DELAY_S)
-        hopeless = isinstance(error.__context__, ReplyTimeout) or not isinstance(error, StoreUnavailableError)
+        # A server that let a whole reply's time run out is not asked twice.
+        hopeless = unavailable is None or unavailable.timed_out
         if hopeless or not self._was_sent or time.monotonic() + delay_s > self._until:
             raise self._fault(error) from error
         return delay_s
@@ -65,12 +66,3 @@ class Attempts:
         else:
             message, mend = f"the store refused: {error}", "see `retinue doctor`"
         return SubagentLifecycleError(message, mend=mend, code=ErrorCode.STORE_UNAVAILABLE)
-
-
-def was_sent(error: StoreError) -> bool:
-    """Whether the command may have reached the server.
-
-    A link without retries raises in the handling of a cut only once the command was on its way; a
-    connect that fails has no cut as its context, except one that broke off in the greeting.
-    """
-    return isinstance(error, StoreUnavailableError) and isinstance(error.__context__, ConnectionCut)

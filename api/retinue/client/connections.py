@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, TypeVar
 from retinue.broker.catalogue import Catalogue
 from retinue.broker.keyring_store import KeyringStore
 from retinue.client.attempts import Attempts
-from retinue.client.watching import SharedSubscriptions
 from retinue.contract import StoreError, SubagentHandle
 from retinue.store.call import CommandCall, ScriptCall
 from retinue.store.record import WakeUp
 from retinue.store.store import Store
+from retinue.store.subscription import Subscriptions
 from retinue.store.sync_link import SyncLink
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Connections:
             retries=0,
             max_connections=_LINK_CONNECTIONS,
         )
-        self.subscriptions = SharedSubscriptions(url, client_name=WATCHER_NAME, connect_timeout_s=timeout_s)
+        self.subscriptions = Subscriptions(url, client_name=WATCHER_NAME, connect_timeout_s=timeout_s)
         self.store = ClientStore(self.link, timeout_s)
         self.catalogue = Catalogue(self.store)
         self.keyring = KeyringStore(self.store, settings.handle_keys)

@@ -195,9 +195,9 @@ class LaunchPlanner:
         missing = [item for item in (entry.inputs if entry else ()) if item not in (request.inputs or {})]
         if missing:
             raise SubagentLifecycleError(
-                f"{name} needs {', '.join(missing)}",
+                f"{name} lacks {', '.join(missing)}",
                 field="inputs",
-                limit=f"a value for each of {', '.join(entry.inputs if entry else ())}",
+                limit="a value for each input that its prompts name",
                 mend="give them by name in inputs",
             )
 

@@ -8,9 +8,9 @@ from typing import Any
 from celery import Celery
 from kombu.entity import Queue
 
-from retinue.broker.addresses import names_one_server
 from retinue.broker.routes import PRIORITY_STEPS
 from retinue.broker.settings import Settings
+from retinue.store.urls import names_one_server
 
 DEFAULT_CONCURRENCY = 500
 """Runs of one worker process at a time, unless `-c` says otherwise; a waiting run costs kilobytes."""

@@ -17,9 +17,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from retinue.broker.addresses import ServerAddress, without_password
+from retinue.broker.addresses import for_redis
 from retinue.broker.settings_sections import Durability
 from retinue.contract.errors import SettingsError, StoreUnavailableError
+from retinue.store.urls import ServerAddress, without_password
 
 MIN_REDIS = (7, 0)
 """Scripts with flags (`#!lua flags=...`) came with Redis 7.0; every Valkey has them."""
@@ -103,7 +104,7 @@ def check_server(
         The report; a server that cannot be reached is a report too, with `reachable` False.
 
     Raises:
-        ValueError: the URL is not one of a server.
+        SettingsError: the URL is not one of a server.
     """
     address = ServerAddress.parse(url)
     shown = without_password(url)
@@ -155,8 +156,9 @@ def require_server(
     """
     try:
         report = check_server(url, durability=durability, timeout_s=timeout_s)
-    except ValueError as error:
-        raise SettingsError(str(error), setting=setting, mend="correct the URL") from None
+    except SettingsError as error:
+        error.setting = setting
+        raise
     if not report.reachable:
         raise StoreUnavailableError(str(report.problems[0]))
     for problem in report.errors:
@@ -169,7 +171,7 @@ def require_server(
 def _look(address: ServerAddress, timeout_s: float) -> tuple[Mapping[str, Any], Mapping[str, str] | None]:
     """INFO, and CONFIG where it is allowed, in one round trip."""
     client = redis.Redis.from_url(
-        address.for_redis(),
+        for_redis(address),
         decode_responses=True,
         protocol=2,
         socket_connect_timeout=timeout_s / 2,

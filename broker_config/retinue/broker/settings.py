@@ -25,11 +25,12 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from retinue.broker.addresses import ServerAddress, names_one_server, without_password
+from retinue.broker.addresses import for_kombu, for_redis, place
 from retinue.broker.provider_settings import LlmOverride, ProviderSettings, with_openai
 from retinue.broker.settings_faults import fault_of_file, first_fault, misspelt_variables
 from retinue.broker.settings_sections import DelegationSettings, Durability, HandleKeySettings, Names
 from retinue.contract.errors import SettingsError
+from retinue.store.urls import ServerAddress, names_one_server, without_password
 
 CONFIG_FILE = "retinue.toml"
 """Read from the working directory, unless RETINUE_CONFIG names another file."""
@@ -220,7 +221,7 @@ class Settings(BaseSettings):
     @classmethod
     def _check_store_url(cls, value: str | None) -> str | None:
         if value is not None:
-            ServerAddress.parse(value)
+            _check_server_url(value)
         return value
 
     @field_validator("broker_url")
@@ -229,7 +230,7 @@ class Settings(BaseSettings):
         if value is not None and "://" not in value:
             raise ValueError("must be a URL, as in redis://localhost:6379/0")
         if value is not None and names_one_server(value):
-            ServerAddress.parse(value)
+            _check_server_url(value)
         return value
 
     @field_validator("handle_keys")
@@ -266,7 +267,7 @@ class Settings(BaseSettings):
                 setting="store_url",
                 mend="set RETINUE_STORE_URL, as in redis://localhost:6379/0, or run `retinue up`",
             )
-        return ServerAddress.parse(self.store_url).for_redis()
+        return for_redis(ServerAddress.parse(self.store_url))
 
     @property
     def required_broker_url(self) -> str:
@@ -276,7 +277,7 @@ class Settings(BaseSettings):
             SettingsError: broker_url and store_url are None.
         """
         url = self.broker_url or self.required_store_url
-        return ServerAddress.parse(url).for_kombu() if names_one_server(url) else url
+        return for_kombu(ServerAddress.parse(url)) if names_one_server(url) else url
 
     @property
     def same_server(self) -> bool:
@@ -285,7 +286,7 @@ class Settings(BaseSettings):
             return True
         if self.store_url is None or not names_one_server(self.broker_url):
             return False
-        return ServerAddress.parse(self.broker_url).place == ServerAddress.parse(self.store_url).place
+        return place(ServerAddress.parse(self.broker_url)) == place(ServerAddress.parse(self.store_url))
 
     @property
     def default_provider_name(self) -> str | None:
@@ -311,6 +312,14 @@ class Settings(BaseSettings):
                 mend=f"use one of {known}, or add it" if known else "set OPENAI_API_KEY, or add the provider",
             )
         return found
+
+
+def _check_server_url(url: str) -> None:
+    try:
+        ServerAddress.parse(url)
+    except SettingsError as error:
+        # pydantic adds which setting it is to a ValueError only; `first_fault` the mend.
+        raise ValueError(error.message) from None
 
 
 def config_file() -> Path:

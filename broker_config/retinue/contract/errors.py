@@ -6,7 +6,7 @@
     │   └── AgentSpecError                    an Agent Spec object or file that cannot be used
     ├── SettingsError                         a setting that is missing or wrong
     └── StoreError                            the store did not do what was asked
-        ├── StoreUnavailableError             no connection, or no reply in time: the outcome is unknown
+        ├── StoreUnavailableError             no connection, or no reply in time: `sent` tells which
         ├── StoreMemoryError                  the server is at maxmemory and refused the write
         ├── StaleFenceError                   the attempt no longer owns its run: stop, write nothing
         └── StoreReplyError                   an error reply, or a reply that makes no sense
@@ -126,8 +126,13 @@ class SettingsError(RetinueError):
         self.setting = setting
         self.mend = mend
 
+    @property
+    def message(self) -> str:
+        """What is wrong, without setting and mend."""
+        return str(self.args[0])
+
     def __str__(self) -> str:
-        return _sentence(str(self.args[0]), name=self.setting, limit=None, mend=self.mend)
+        return _sentence(self.message, name=self.setting, limit=None, mend=self.mend)
 
 
 class StoreError(RetinueError):
@@ -135,10 +140,20 @@ class StoreError(RetinueError):
 
 
 class StoreUnavailableError(StoreError):
-    """No connection, or no reply in time: whether the operation happened is unknown.
+    """No connection, no reply in time, or a server that cannot serve now.
 
-    Repeating it is safe: each operation carries an id, and a repeat gets the first reply.
+    Repeating the operation is safe: each carries an id, and a repeat gets the first reply.
+
+    Args:
+        message: what is wrong.
+        sent: whether the operation may have happened: it left, and no reply came. False = it did not.
+        timed_out: whether the reply did not come within its time. False = whatever happened, happened sooner.
     """
+
+    def __init__(self, message: str, *, sent: bool = False, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.sent = sent
+        self.timed_out = timed_out
 
 
 class StoreMemoryError(StoreError):

@@ -2,16 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import cast
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 
 from retinue.contract.errors import StoreUnavailableError
 from retinue.store import wire
-from retinue.store.connection import Connection, ConnectionCut, open_connection
-from retinue.store.interest import Flag, Interests
-from retinue.store.subscription import BACKOFF_FIRST_S, BACKOFF_MAX_S, LINGER_S, PING_EVERY_S
-from retinue.store.urls import ServerAddress
+from retinue.store.backoff import Backoff
+from retinue.store.connection import Connection, open_connection
+from retinue.store.dial import Dial
+from retinue.store.interest import Flag, Interest, Interests, Place
+from retinue.store.pulse import LINGER_S, PING_EVERY_S, Pulse
+from retinue.store.subscription import BACKOFF_FIRST_S, BACKOFF_MAX_S
+from retinue.store.wire import ConnectionCut
 
 
 class AsyncWake:
@@ -50,55 +52,53 @@ class AsyncSubscriptions:
         linger_s: float = LINGER_S,
         ping_every_s: float = PING_EVERY_S,
     ) -> None:
-        self.address = ServerAddress.parse(url)
-        self.client_name = wire.client_name_for(client_name)
-        self.connect_timeout_s = connect_timeout_s
+        self.dial = Dial.to(url, client_name=client_name, connect_timeout_s=connect_timeout_s)
         self.linger_s = linger_s
         self.ping_every_s = ping_every_s
         self._closed = False
         self._listeners: dict[asyncio.AbstractEventLoop, _Listener] = {}
 
     def __repr__(self) -> str:
-        return f"AsyncSubscriptions({self.address})"
+        return f"AsyncSubscriptions({self.dial.address})"
+
+    def watch(self, channel: str, key: str) -> AbstractAsyncContextManager[AsyncWake]:
+        """As ``Subscriptions.watch``."""
+        return self.watch_any([(channel, key)])
 
     @asynccontextmanager
-    async def watch(self, channel: str, key: str) -> AsyncGenerator[AsyncWake]:
-        """As ``Subscriptions.watch``."""
+    async def watch_any(self, places: Sequence[Place]) -> AsyncGenerator[AsyncWake]:
+        """As ``Subscriptions.watch_any``."""
         flag = asyncio.Event()
-        listener, word = self._running(), key.encode()
-        interests = listener.interests
-        entry, new = interests.add(channel.encode(), word, flag)
-        try:
-            if new:
-                listener.subscribe(entry.name)
-            if not entry.ready.is_set():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self.connect_timeout_s):
-                        await entry.ready.wait()
-            if not entry.confirmed:
+        with self.hook(places, flag) as interest:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.dial.connect_timeout_s):
+                    for channel, _ in interest.spots:
+                        await channel.ready.wait()
+            if not interest.confirmed:
                 flag.set()
             yield AsyncWake(flag)
-        finally:
-            interests.remove(entry, word, flag, time.monotonic())
 
     @contextmanager
-    def hook(self, channel: str, key: str, flag: Flag) -> Generator[None]:
+    def hook(self, places: Sequence[Place], flag: Flag) -> Generator[Interest[asyncio.Event]]:
         """Sets a flag of the caller's whenever a watch would wake; waits for no confirmation.
 
         Args:
-            channel: Where; keep a watch on it, so that the subscription stands before the first hook.
-            key: The first word of the messages.
-            flag: Anything with an event's `set`, called on the loop.
+            places: As for ``watch_any``; keep a watch on their channels, so that the subscriptions
+                stand before the first hook.
+            flag: An event, or anything else with its `set`, which is called on the loop.
+
+        Returns:
+            A context manager that gives what tells whether the subscriptions are confirmed.
+
+        Raises:
+            StoreUnavailableError: The subscriptions were closed.
         """
-        listener, word = self._running(), key.encode()
-        event = cast("asyncio.Event", flag)  # only its `set` is ever called
-        entry, new = listener.interests.add(channel.encode(), word, event)
-        if new:
-            listener.subscribe(entry.name)
+        listener = self._running()
+        interest = listener.add(places, flag)
         try:
-            yield
+            yield interest
         finally:
-            listener.interests.remove(entry, word, event, time.monotonic())
+            listener.remove(interest)
 
     async def close(self) -> None:
         """As ``Subscriptions.close``."""
@@ -114,7 +114,7 @@ class AsyncSubscriptions:
 
     def _running(self) -> "_Listener":
         if self._closed:
-            raise StoreUnavailableError(f"{self.address}: the subscriptions are closed")
+            raise StoreUnavailableError(f"{self.dial.address}: the subscriptions are closed")
         loop = asyncio.get_running_loop()
         listener = self._listeners.get(loop)
         if listener is None or listener.task.done():
@@ -129,68 +129,66 @@ class _Listener:
     """The task of one event loop that connects, subscribes and keeps the connection alive."""
 
     def __init__(self, owner: AsyncSubscriptions) -> None:
-        self.interests: Interests[asyncio.Event] = Interests(asyncio.Event)
+        self._interests: Interests[asyncio.Event] = Interests(asyncio.Event)
         self._owner = owner
         self._connection: Connection | None = None
         self._wanted = asyncio.Event()
-        self._heard_at = 0.0
+        self._pulse: Pulse | None = None
         self.task = asyncio.get_running_loop().create_task(self._run(), name="retinue-subscriptions")
 
-    def subscribe(self, channel: bytes) -> None:
-        self._wanted.set()
-        if self._connection is not None:
-            self._connection.post(wire.pack(("SUBSCRIBE", channel)))
+    def add(self, places: Sequence[Place], flag: Flag) -> Interest[asyncio.Event]:
+        interest, new = self._interests.add(places, flag)
+        if new:
+            self._wanted.set()
+            if self._connection is not None:
+                self._connection.post(wire.pack(("SUBSCRIBE", *new)))
+        return interest
+
+    def remove(self, interest: Interest[asyncio.Event]) -> None:
+        self._interests.remove(interest, time.monotonic())
 
     async def _run(self) -> None:
-        failures = 0
+        backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MAX_S)
         try:
             while True:
-                if self.interests.idle():
+                if self._interests.idle():
                     self._wanted.clear()
                     await self._wanted.wait()
                 try:
-                    connection = await open_connection(
-                        self._owner.address,
-                        client_name=self._owner.client_name,
-                        connect_timeout_s=self._owner.connect_timeout_s,
-                        timeout_s=self._owner.connect_timeout_s,
-                        on_push=self._receive,
-                    )
+                    connection = await open_connection(self._owner.dial, on_push=self._receive)
                 except StoreUnavailableError:
-                    self.interests.connect_failed()
-                    await asyncio.sleep(min(BACKOFF_FIRST_S * 2**failures, BACKOFF_MAX_S))
-                    failures = min(failures + 1, 10)
+                    self._interests.connect_failed()
+                    await asyncio.sleep(backoff.next_s())
                     continue
-                failures = 0
+                backoff.reset()
                 try:
                     await self._listen(connection)
+                except ConnectionCut:
+                    pass
                 finally:
                     self._connection = None
                     connection.abort(ConnectionCut("no longer needed"))
-                    self.interests.connection_lost()
+                    self._interests.connection_lost()
         finally:
-            self.interests.wake_all()
+            self._interests.wake_all()
 
     async def _listen(self, connection: Connection) -> None:
         owner = self._owner
         self._connection = connection
-        if names := self.interests.connected():
+        if names := self._interests.connected():
             connection.post(wire.pack(("SUBSCRIBE", *names)))
-        tick_s = min(owner.ping_every_s, max(owner.linger_s, 0.05))
-        self._heard_at = pinged_at = time.monotonic()
+        pulse = self._pulse = Pulse(owner.ping_every_s, owner.linger_s, time.monotonic())
         while not connection.ended.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(tick_s):
+                async with asyncio.timeout(pulse.tick_s):
                     await connection.ended.wait()
             now = time.monotonic()
-            if names := self.interests.drop_idle(now - owner.linger_s):
+            if names := self._interests.drop_idle(now - owner.linger_s):
                 connection.post(wire.pack(("UNSUBSCRIBE", *names)))
-            if now - pinged_at >= owner.ping_every_s:
-                if self._heard_at < pinged_at:
-                    return
+            if pulse.ping_is_due(now):
                 connection.post(wire.pack(("PING",)))
-                pinged_at = now
 
     def _receive(self, push: object) -> None:
-        self._heard_at = time.monotonic()
-        self.interests.receive(push)
+        if self._pulse is not None:
+            self._pulse.heard(time.monotonic())
+        self._interests.receive(push)

@@ -11,15 +11,8 @@ from typing import Any
 
 from retinue.contract.errors import StoreUnavailableError
 from retinue.store import wire
-from retinue.store.urls import ServerAddress
-
-
-class ConnectionCut(Exception):
-    """The connection ended before the reply came; the command may or may not have run."""
-
-
-class ReplyTimeout(ConnectionCut):
-    """The server did not answer in time; repeating the command would only wait again."""
+from retinue.store.dial import Dial
+from retinue.store.wire import ConnectionCut, ReplyTimeout
 
 
 _Waiting = tuple["asyncio.Future[Any]", int | None, float]
@@ -178,21 +171,15 @@ class Connection(asyncio.Protocol):
 
 
 async def open_connection(
-    address: ServerAddress,
+    dial: Dial,
     *,
-    client_name: str | None,
-    connect_timeout_s: float,
-    timeout_s: float,
     on_write: Callable[[], None] = lambda: None,
     on_push: Callable[[Any], None] | None = None,
 ) -> Connection:
     """Connect and get in.
 
     Args:
-        address: The server.
-        client_name: What CLIENT LIST shows; None = nothing.
-        connect_timeout_s: Seconds for all of it: name lookup, TLS, greeting.
-        timeout_s: Seconds for each later reply.
+        dial: Where and how.
         on_write: Called for each write.
         on_push: Called with each reply that nobody asked for, after the greeting.
 
@@ -200,21 +187,24 @@ async def open_connection(
         StoreUnavailableError: The server cannot be reached, is not ready or refuses the credentials.
     """
     loop = asyncio.get_running_loop()
-    connection = Connection(loop, timeout_s, on_write, on_push)
+    address = dial.address
+    connection = Connection(loop, dial.timeout_s, on_write, on_push)
     try:
-        async with asyncio.timeout(connect_timeout_s):
+        async with asyncio.timeout(dial.connect_timeout_s):
             if address.path is not None:
                 await loop.create_unix_connection(lambda: connection, address.path)
             else:
                 tls = address.tls.context() if address.tls is not None else None
                 await loop.create_connection(lambda: connection, address.host, address.port, ssl=tls)
-            commands = wire.greeting(address, client_name)
+            commands = wire.greeting(address, dial.client_name)
             replies = await connection.request(b"".join(map(wire.pack, commands)), len(commands))
         wire.check_greeting(address, commands, replies)
     except BaseException as error:
         connection.abort(ConnectionCut("never got in"))
         if isinstance(error, TimeoutError):
-            raise StoreUnavailableError(f"{address} does not answer within {connect_timeout_s:g} s") from None
+            raise StoreUnavailableError(
+                f"{address} does not answer within {dial.connect_timeout_s:g} s"
+            ) from None
         if isinstance(error, OSError | ConnectionCut):
             raise StoreUnavailableError(f"{address} cannot be reached: {error}") from None
         raise

@@ -4,24 +4,32 @@ Both subscriptions keep their waiters here; the synchronous one guards it with a
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 _log = logging.getLogger(__name__)
 
 
+Place = tuple[str, str]
+"""A channel, and the first space-separated word of the messages wanted there."""
+
+
 class Flag(Protocol):
-    """What ``threading.Event`` and ``asyncio.Event`` have in common."""
+    """What is set to wake a waiter: an event, or anything else that is to happen then."""
 
     def set(self) -> None: ...
+
+
+class Gate(Flag, Protocol):
+    """What ``threading.Event`` and ``asyncio.Event`` have in common."""
+
     def clear(self) -> None: ...
-    def is_set(self) -> bool: ...
 
 
-FlagT = TypeVar("FlagT", bound=Flag)
+GateT = TypeVar("GateT", bound=Gate)
 
 
-class Channel(Generic[FlagT]):
+class Channel(Generic[GateT]):
     """One channel: its waiters by key, and whether the server has confirmed the subscription.
 
     Args:
@@ -31,62 +39,87 @@ class Channel(Generic[FlagT]):
 
     __slots__ = ("confirmed", "idle_since", "name", "ready", "seen", "waiters")
 
-    def __init__(self, name: bytes, ready: FlagT) -> None:
+    def __init__(self, name: bytes, ready: GateT) -> None:
         self.name = name
         self.ready = ready
-        self.waiters: dict[bytes, set[FlagT]] = {}
+        self.waiters: dict[bytes, set[Flag]] = {}
         self.confirmed = False
         self.seen = False
         """Whether it was ever confirmed: from then on a waiter may have missed something."""
         self.idle_since = 0.0
 
 
-class Interests(Generic[FlagT]):
+class Interest(Generic[GateT]):
+    """One waiter: its flag, and where it is put.
+
+    Args:
+        wake: The flag.
+        spots: Channels and keys.
+    """
+
+    __slots__ = ("spots", "wake")
+
+    def __init__(self, wake: Flag, spots: Sequence[tuple[Channel[GateT], bytes]]) -> None:
+        self.wake = wake
+        self.spots = spots
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the server has confirmed every subscription, so that no message is missed."""
+        return all(channel.confirmed for channel, _ in self.spots)
+
+
+class Interests(Generic[GateT]):
     """Channels, the keys that are waited for on them and whom to wake.
 
     Args:
-        new_flag: Makes the flags that tell of a channel's confirmation.
+        new_gate: Makes what tells of a channel's confirmation.
     """
 
-    def __init__(self, new_flag: Callable[[], FlagT]) -> None:
-        self._new_flag = new_flag
-        self._channels: dict[bytes, Channel[FlagT]] = {}
+    def __init__(self, new_gate: Callable[[], GateT]) -> None:
+        self._new_gate = new_gate
+        self._channels: dict[bytes, Channel[GateT]] = {}
         self.down = False
         """Whether the last attempt to connect failed."""
 
-    def add(self, channel_name: bytes, key: bytes, wake: FlagT) -> tuple[Channel[FlagT], bool]:
+    def add(self, places: Sequence[Place], wake: Flag) -> tuple[Interest[GateT], list[bytes]]:
         """Register a waiter.
 
+        Args:
+            places: Where it waits.
+            wake: What to set when a message comes to any of them.
+
         Returns:
-            Its channel, and whether the channel is new and must be subscribed to.
+            The waiter, for ``remove``, and the channels that are new and must be subscribed to.
         """
-        channel = self._channels.get(channel_name)
-        new = channel is None
-        if channel is None:
-            channel = self._channels[channel_name] = Channel(channel_name, self._new_flag())
+        words = [(name.encode(), key.encode()) for name, key in places]
+        new = list(dict.fromkeys(name for name, _ in words if name not in self._channels))
+        for name in new:
+            channel = self._channels[name] = Channel(name, self._new_gate())
             if self.down:
                 channel.seen = True
                 channel.ready.set()
-        channel.waiters.setdefault(key, set()).add(wake)
-        return channel, new
+        spots = [(self._channels[name], key) for name, key in words]
+        for channel, key in spots:
+            channel.waiters.setdefault(key, set()).add(wake)
+        return Interest(wake, spots), new
 
-    def remove(self, channel: Channel[FlagT], key: bytes, wake: FlagT, now: float) -> None:
-        """Take a waiter out; the channel stays a while, for the next one.
+    def remove(self, interest: Interest[GateT], now: float) -> None:
+        """Take a waiter out; a channel stays a while, for the next one.
 
         Args:
-            channel: Where ``add`` put it.
-            key: As given to ``add``.
-            wake: As given to ``add``.
+            interest: What ``add`` gave.
             now: Monotonic seconds.
         """
-        waiters = channel.waiters.get(key)
-        if waiters is None:
-            return
-        waiters.discard(wake)
-        if not waiters:
-            del channel.waiters[key]
-            if not channel.waiters:
-                channel.idle_since = now
+        for channel, key in interest.spots:
+            waiters = channel.waiters.get(key)
+            if waiters is None:
+                continue
+            waiters.discard(interest.wake)
+            if not waiters:
+                del channel.waiters[key]
+                if not channel.waiters:
+                    channel.idle_since = now
 
     def idle(self) -> bool:
         """Whether nobody waits for anything."""
@@ -164,14 +197,14 @@ class Interests(Generic[FlagT]):
             channel.ready.set()
             self._wake(channel)
 
-    def _confirm(self, channel: Channel[FlagT]) -> None:
+    def _confirm(self, channel: Channel[GateT]) -> None:
         missed = channel.seen and not channel.confirmed
         channel.confirmed = channel.seen = True
         channel.ready.set()
         if missed:
             self._wake(channel)
 
-    def _wake(self, channel: Channel[FlagT]) -> None:
+    def _wake(self, channel: Channel[GateT]) -> None:
         for waiters in channel.waiters.values():
             for wake in waiters:
                 wake.set()

@@ -8,14 +8,16 @@ import asyncio
 import os
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from retinue.contract.errors import StoreError, StoreUnavailableError
 from retinue.store import wire
-from retinue.store.connection import Connection, ConnectionCut, ReplyTimeout, open_connection
+from retinue.store.backoff import Backoff
+from retinue.store.connection import Connection, open_connection
+from retinue.store.dial import Dial
 from retinue.store.script import Script
-from retinue.store.urls import ServerAddress
-from retinue.store.wire import Argument, Reply
+from retinue.store.wire import Argument, ConnectionCut, Reply, ReplyTimeout
 
 _BACKOFF_FIRST_S = 0.05
 _BACKOFF_MAX_S = 1.0
@@ -48,10 +50,9 @@ class AsyncLink:
         timeout_s: float = 10.0,
         retries: int = 1,
     ) -> None:
-        self.address = ServerAddress.parse(url)
-        self.client_name = wire.client_name_for(client_name)
-        self.connect_timeout_s = connect_timeout_s
-        self.timeout_s = timeout_s
+        self.dial = Dial.to(
+            url, client_name=client_name, connect_timeout_s=connect_timeout_s, timeout_s=timeout_s
+        )
         self.retries = retries
         self.round_trips = 0
         """Writes to the socket so far."""
@@ -62,7 +63,7 @@ class AsyncLink:
         self._lane: _Lane | None = None
 
     def __repr__(self) -> str:
-        return f"AsyncLink({self.address})"
+        return f"AsyncLink({self.dial.address})"
 
     @property
     def connected(self) -> bool:
@@ -80,7 +81,7 @@ class AsyncLink:
 
         Raises:
             StoreUnavailableError: The server cannot be reached, cannot serve now, or the connection
-                was cut before the reply came; then the command may have run.
+                was cut before the reply came; then the command may have run, and ``sent`` is True.
             StoreMemoryError: The server is at its memory limit.
             StoreReplyError: Any other error reply.
         """
@@ -129,7 +130,9 @@ class AsyncLink:
         unknown = [at for at, reply in enumerate(replies) if wire.is_unknown_script(reply)]
         if unknown:
             bodies = wire.pack_block([commands[at] for at in unknown], with_body=True)
-            for at, reply in zip(unknown, await self._send_block(bodies, len(unknown)), strict=True):
+            for at, reply in zip(
+                unknown, await self._send_block(bodies, len(unknown), sent=True), strict=True
+            ):
                 replies[at] = reply
         return replies
 
@@ -146,28 +149,35 @@ class AsyncLink:
         self._lane = None
 
     async def _call(self, packed: bytes) -> Any:
-        left = self.retries
+        left, sent = self.retries, False
         while True:
-            connection = await self._connection()
-            self.commands += 1
             try:
+                connection = await self._connection()
+                self.commands += 1
                 reply = await connection.request(packed)
+                if isinstance(reply, StoreError):
+                    raise reply
             except ConnectionCut as cut:
                 if left <= 0 or isinstance(cut, ReplyTimeout) or self._closed:
-                    raise StoreUnavailableError(f"{self.address}: {cut}") from None
-                left -= 1
-                continue
-            if isinstance(reply, StoreError):
-                raise reply
-            return reply
+                    raise wire.lost_reply(self.dial.address, cut) from None
+                left, sent = left - 1, True
+            except StoreUnavailableError as error:
+                # That the repeat did not run says nothing of the first.
+                error.sent = error.sent or sent
+                raise
+            else:
+                return reply
 
-    async def _send_block(self, packed: bytes, count: int) -> list[Reply]:
-        connection = await self._connection()
-        self.commands += count
+    async def _send_block(self, packed: bytes, count: int, *, sent: bool = False) -> list[Reply]:
         try:
+            connection = await self._connection()
+            self.commands += count
             return await connection.request(packed, count)
         except ConnectionCut as cut:
-            raise StoreUnavailableError(f"{self.address}: {cut}") from None
+            raise wire.lost_reply(self.dial.address, cut) from None
+        except StoreUnavailableError as error:
+            error.sent = error.sent or sent
+            raise
 
     async def _connection(self) -> Connection:
         loop = asyncio.get_running_loop()
@@ -181,7 +191,7 @@ class AsyncLink:
 
     def _lane_of(self, loop: asyncio.AbstractEventLoop) -> "_Lane":
         if self._closed:
-            raise StoreUnavailableError(f"{self.address}: the link is closed")
+            raise StoreUnavailableError(f"{self.dial.address}: the link is closed")
         lane = self._lanes.get(loop)
         if lane is None or lane.pid != os.getpid():
             self._lanes = {other: kept for other, kept in self._lanes.items() if not other.is_closed()}
@@ -203,7 +213,7 @@ class _Lane:
         self.connection: Connection | None = None
         self._link = link
         self._attempt: asyncio.Task[Connection | str] | None = None
-        self._failures = 0
+        self._backoff = Backoff(_BACKOFF_FIRST_S, min(_BACKOFF_MAX_S, link.dial.connect_timeout_s / 2))
         self._not_before = 0.0
 
     @property
@@ -216,31 +226,26 @@ class _Lane:
         if attempt is None:
             attempt = self._attempt = self.loop.create_task(self._connect())
         await asyncio.wait([attempt])
-        outcome = f"{self._link.address}: the link was closed" if attempt.cancelled() else attempt.result()
+        outcome = (
+            f"{self._link.dial.address}: the link was closed" if attempt.cancelled() else attempt.result()
+        )
         if isinstance(outcome, str):
             raise StoreUnavailableError(outcome)
         return outcome
 
     async def _connect(self) -> "Connection | str":
-        link = self._link
+        dial = self._link.dial
         try:
             delay_s = self._not_before - self.loop.time()
             if delay_s > 0:
                 await asyncio.sleep(delay_s)
-            connection = await open_connection(
-                link.address,
-                client_name=link.client_name,
-                connect_timeout_s=link.connect_timeout_s - max(0.0, delay_s),
-                timeout_s=link.timeout_s,
-                on_write=link.count_write,
-            )
+                dial = replace(dial, connect_timeout_s=dial.connect_timeout_s - delay_s)
+            connection = await open_connection(dial, on_write=self._link.count_write)
         except StoreUnavailableError as error:
-            backoff_s = min(_BACKOFF_FIRST_S * 2**self._failures, _BACKOFF_MAX_S, link.connect_timeout_s / 2)
-            self._not_before = self.loop.time() + backoff_s * random.uniform(0.5, 1.0)
-            self._failures = min(self._failures + 1, 10)
+            self._not_before = self.loop.time() + self._backoff.next_s() * random.uniform(0.5, 1.0)
             return str(error)
         else:
-            self._failures = 0
+            self._backoff.reset()
             self.connection = connection
             return connection
         finally:

@@ -10,20 +10,19 @@ import socket
 import threading
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from weakref import WeakSet
 
 from retinue.contract.errors import StoreUnavailableError
 from retinue.store import wire
-from retinue.store.connection import ConnectionCut
-from retinue.store.interest import Channel, Interests
+from retinue.store.backoff import Backoff
+from retinue.store.dial import Dial
+from retinue.store.interest import Flag, Interest, Interests, Place
+from retinue.store.pulse import LINGER_S, PING_EVERY_S, Pulse
 from retinue.store.sync_connection import SyncConnection
-from retinue.store.urls import ServerAddress
 
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 2.0
-PING_EVERY_S = 10.0
-LINGER_S = 5.0
 
 
 class Wake:
@@ -75,9 +74,7 @@ class Subscriptions:
         linger_s: float = LINGER_S,
         ping_every_s: float = PING_EVERY_S,
     ) -> None:
-        self.address = ServerAddress.parse(url)
-        self.client_name = wire.client_name_for(client_name)
-        self.connect_timeout_s = connect_timeout_s
+        self.dial = Dial.to(url, client_name=client_name, connect_timeout_s=connect_timeout_s)
         self.linger_s = linger_s
         self.ping_every_s = ping_every_s
         self._closed = False
@@ -85,18 +82,21 @@ class Subscriptions:
         _all.add(self)
 
     def __repr__(self) -> str:
-        return f"Subscriptions({self.address})"
+        return f"Subscriptions({self.dial.address})"
+
+    def watch(self, channel: str, key: str) -> AbstractContextManager[Wake]:
+        """As ``watch_any`` with one place."""
+        return self.watch_any([(channel, key)])
 
     @contextmanager
-    def watch(self, channel: str, key: str) -> Generator[Wake]:
-        """Be woken by messages on a channel whose first word is a key.
+    def watch_any(self, places: Sequence[Place]) -> Generator[Wake]:
+        """Be woken by messages to any of several places.
 
-        It is entered once the server has confirmed the subscription, so that a state read inside
+        It is entered once the server has confirmed the subscriptions, so that a state read inside
         misses nothing. Without a connection it is entered with the wake set: the waiter then polls.
 
         Args:
-            channel: The channel's name.
-            key: The first space-separated word of the messages wanted.
+            places: Channels, and the first space-separated word of the messages wanted there.
 
         Returns:
             A context manager that gives the ``Wake``. It is also set after every reconnect.
@@ -105,15 +105,17 @@ class Subscriptions:
             StoreUnavailableError: The subscriptions were closed.
         """
         flag = threading.Event()
-        listener, word = self._running(), key.encode()
-        entry = listener.add(channel.encode(), word, flag)
+        listener = self._running()
+        interest = listener.add(places, flag)
         try:
-            entry.ready.wait(self.connect_timeout_s)
-            if not entry.confirmed:
+            deadline = time.monotonic() + self.dial.connect_timeout_s
+            for channel, _ in interest.spots:
+                channel.ready.wait(max(deadline - time.monotonic(), 0))
+            if not interest.confirmed:
                 flag.set()
             yield Wake(flag)
         finally:
-            listener.remove(entry, word, flag)
+            listener.remove(interest)
 
     def close(self) -> None:
         """Stop the thread and close the connection; waiters are woken once. Final."""
@@ -126,7 +128,7 @@ class Subscriptions:
     def _running(self) -> "_Listener":
         with self._lock:
             if self._closed:
-                raise StoreUnavailableError(f"{self.address}: the subscriptions are closed")
+                raise StoreUnavailableError(f"{self.dial.address}: the subscriptions are closed")
             if self._listener is None:
                 self._listener = _Listener(self)
             return self._listener
@@ -152,9 +154,7 @@ class _Listener:
     """The thread of one process: connects, subscribes, dispatches; alone in touching the socket."""
 
     def __init__(self, owner: Subscriptions) -> None:
-        self._address = owner.address
-        self._client_name = owner.client_name
-        self._connect_timeout_s = owner.connect_timeout_s
+        self._dial = owner.dial
         self._linger_s = owner.linger_s
         self._ping_every_s = owner.ping_every_s
         self._lock = threading.Lock()
@@ -167,24 +167,23 @@ class _Listener:
         self._thread = threading.Thread(target=self._run, name="retinue-subscriptions", daemon=True)
         self._thread.start()
 
-    def add(self, channel: bytes, key: bytes, flag: threading.Event) -> Channel[threading.Event]:
+    def add(self, places: Sequence[Place], flag: Flag) -> Interest[threading.Event]:
         with self._lock:
-            entry, new = self._interests.add(channel, key, flag)
-            if new:
-                self._wanted.append(channel)
+            interest, new = self._interests.add(places, flag)
+            self._wanted += new
         if new:
             self._ring()
-        return entry
+        return interest
 
-    def remove(self, entry: Channel[threading.Event], key: bytes, flag: threading.Event) -> None:
+    def remove(self, interest: Interest[threading.Event]) -> None:
         with self._lock:
-            self._interests.remove(entry, key, flag, time.monotonic())
+            self._interests.remove(interest, time.monotonic())
 
     def stop(self) -> None:
         self._stopping = True
         self._ring()
         if self._thread is not threading.current_thread():
-            self._thread.join(self._connect_timeout_s + 1)
+            self._thread.join(self._dial.connect_timeout_s + 1)
 
     def _ring(self) -> None:
         # A full buffer means that the thread has not looked yet: it will.
@@ -192,28 +191,22 @@ class _Listener:
             self._bell.send(b"!")
 
     def _run(self) -> None:
-        failures = 0
+        backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MAX_S)
         while not self._stopping:
             if self._nobody_waits():
                 self._sleep(None)
                 continue
             try:
-                connection = SyncConnection(
-                    self._address,
-                    client_name=self._client_name,
-                    connect_timeout_s=self._connect_timeout_s,
-                    timeout_s=self._connect_timeout_s,
-                )
+                connection = SyncConnection(self._dial)
             except StoreUnavailableError:
                 with self._lock:
                     self._interests.connect_failed()
-                self._sleep(min(BACKOFF_FIRST_S * 2**failures, BACKOFF_MAX_S))
-                failures = min(failures + 1, 10)
+                self._sleep(backoff.next_s())
                 continue
-            failures = 0
+            backoff.reset()
             try:
                 self._listen(connection)
-            except (OSError, wire.ProtocolError, ConnectionCut):
+            except (OSError, wire.ProtocolError, wire.ConnectionCut):
                 pass
             finally:
                 connection.close()
@@ -226,9 +219,9 @@ class _Listener:
             names = self._interests.connected()
             self._wanted.clear()
         self._send(connection, "SUBSCRIBE", names)
-        tick_s = min(self._ping_every_s, max(self._linger_s, 0.05))
-        now = heard_at = pinged_at = time.monotonic()
-        tick_at = now + tick_s
+        now = time.monotonic()
+        pulse = Pulse(self._ping_every_s, self._linger_s, now)
+        tick_at = now + pulse.tick_s
         with selectors.DefaultSelector() as selector:
             selector.register(connection.socket, selectors.EVENT_READ)
             selector.register(self._ear, selectors.EVENT_READ)
@@ -240,18 +233,15 @@ class _Listener:
                 self._send(connection, "SUBSCRIBE", names)
                 now = time.monotonic()
                 if self._receive(connection):
-                    heard_at = now
+                    pulse.heard(now)
                 if now < tick_at:
                     continue
-                tick_at = now + tick_s
+                tick_at = now + pulse.tick_s
                 with self._lock:
                     names = self._interests.drop_idle(now - self._linger_s)
                 self._send(connection, "UNSUBSCRIBE", names)
-                if now - pinged_at >= self._ping_every_s:
-                    if heard_at < pinged_at:
-                        raise ConnectionCut("the server has gone silent")
+                if pulse.ping_is_due(now):
                     connection.send(wire.pack(("PING",)))
-                    pinged_at = now
 
     def _send(self, connection: SyncConnection, command: str, names: Sequence[bytes]) -> None:
         if names:

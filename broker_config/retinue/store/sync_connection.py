@@ -6,9 +6,9 @@ import time
 
 from retinue.contract.errors import StoreUnavailableError
 from retinue.store import wire
-from retinue.store.connection import ConnectionCut, ReplyTimeout
+from retinue.store.dial import Dial
 from retinue.store.urls import ServerAddress
-from retinue.store.wire import Reply
+from retinue.store.wire import ConnectionCut, Reply, ReplyTimeout
 
 _RECEIVE_BYTES = 65536
 _SURELY_OPEN_S = 0.05
@@ -18,26 +18,22 @@ class SyncConnection:
     """Sends a block of commands and waits for all of its replies.
 
     Args:
-        address: The server.
-        client_name: What CLIENT LIST shows; None = nothing.
-        connect_timeout_s: Seconds for connecting, greeting included.
-        timeout_s: Seconds for all replies of one block.
+        dial: Where and how; its time for a reply is for all replies of one block.
 
     Raises:
         StoreUnavailableError: The server cannot be reached, is not ready or refuses the credentials.
     """
 
-    def __init__(
-        self, address: ServerAddress, *, client_name: str | None, connect_timeout_s: float, timeout_s: float
-    ) -> None:
-        self.timeout_s = timeout_s
+    def __init__(self, dial: Dial) -> None:
+        address = dial.address
+        self.timeout_s = dial.timeout_s
         self.reader = wire.new_reader()
         self._used_at = 0.0
-        self.socket = _open_socket(address, connect_timeout_s)
+        self.socket = _open_socket(address, dial.connect_timeout_s)
         try:
-            commands = wire.greeting(address, client_name)
+            commands = wire.greeting(address, dial.client_name)
             packed = b"".join(map(wire.pack, commands))
-            replies = self.exchange(packed, len(commands), connect_timeout_s)
+            replies = self.exchange(packed, len(commands), dial.connect_timeout_s)
             wire.check_greeting(address, commands, replies)
         except ConnectionCut as cut:
             raise StoreUnavailableError(f"{address} cannot be reached: {cut}") from None

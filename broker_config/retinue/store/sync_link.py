@@ -8,11 +8,10 @@ from typing import Any
 
 from retinue.contract.errors import StoreError, StoreUnavailableError
 from retinue.store import wire
-from retinue.store.connection import ConnectionCut, ReplyTimeout
+from retinue.store.dial import Dial
 from retinue.store.script import Script
 from retinue.store.sync_connection import SyncConnection
-from retinue.store.urls import ServerAddress
-from retinue.store.wire import Argument, Reply
+from retinue.store.wire import Argument, ConnectionCut, Reply, ReplyTimeout
 
 
 class SyncLink:
@@ -42,9 +41,9 @@ class SyncLink:
         retries: int = 1,
         max_connections: int = 4,
     ) -> None:
-        self.address = ServerAddress.parse(url)
-        self.client_name = wire.client_name_for(client_name)
-        self.connect_timeout_s = connect_timeout_s
+        self.dial = Dial.to(
+            url, client_name=client_name, connect_timeout_s=connect_timeout_s, timeout_s=timeout_s
+        )
         self.timeout_s = timeout_s
         self.retries = retries
         self.max_connections = max_connections
@@ -52,7 +51,7 @@ class SyncLink:
         self._pool = _Pool(max_connections)
 
     def __repr__(self) -> str:
-        return f"SyncLink({self.address})"
+        return f"SyncLink({self.dial.address})"
 
     def execute(self, *args: Argument) -> Any:
         """As ``AsyncLink.execute``."""
@@ -71,11 +70,11 @@ class SyncLink:
         """As ``AsyncLink.pipeline``."""
         if not commands:
             return []
-        replies = self._exchange(wire.pack_block(commands), len(commands), retries=0)
+        replies = self._send_block(wire.pack_block(commands), len(commands))
         unknown = [at for at, reply in enumerate(replies) if wire.is_unknown_script(reply)]
         if unknown:
             bodies = wire.pack_block([commands[at] for at in unknown], with_body=True)
-            for at, reply in zip(unknown, self._exchange(bodies, len(unknown), retries=0), strict=True):
+            for at, reply in zip(unknown, self._send_block(bodies, len(unknown), sent=True), strict=True):
                 replies[at] = reply
         return replies
 
@@ -85,25 +84,38 @@ class SyncLink:
         self._pool.close_idle()
 
     def _call(self, packed: bytes) -> Any:
-        reply = self._exchange(packed, 1, retries=self.retries)[0]
-        if isinstance(reply, StoreError):
-            raise reply
-        return reply
-
-    def _exchange(self, packed: bytes, count: int, retries: int) -> list[Reply]:
+        left, sent = self.retries, False
         while True:
             try:
                 with self._connection() as connection:
-                    return connection.exchange(packed, count)
+                    reply = connection.exchange(packed, 1)[0]
+                if isinstance(reply, StoreError):
+                    raise reply
             except ConnectionCut as cut:
-                if retries <= 0 or isinstance(cut, ReplyTimeout):
-                    raise StoreUnavailableError(f"{self.address}: {cut}") from None
-                retries -= 1
+                if left <= 0 or isinstance(cut, ReplyTimeout):
+                    raise wire.lost_reply(self.dial.address, cut) from None
+                left, sent = left - 1, True
+            except StoreUnavailableError as error:
+                # That the repeat did not run says nothing of the first.
+                error.sent = error.sent or sent
+                raise
+            else:
+                return reply
+
+    def _send_block(self, packed: bytes, count: int, *, sent: bool = False) -> list[Reply]:
+        try:
+            with self._connection() as connection:
+                return connection.exchange(packed, count)
+        except ConnectionCut as cut:
+            raise wire.lost_reply(self.dial.address, cut) from None
+        except StoreUnavailableError as error:
+            error.sent = error.sent or sent
+            raise
 
     @contextmanager
     def _connection(self) -> Generator[SyncConnection]:
         if self._closed:
-            raise StoreUnavailableError(f"{self.address}: the link is closed")
+            raise StoreUnavailableError(f"{self.dial.address}: the link is closed")
         pool = self._pool
         if pool.pid != os.getpid():
             # No lock: one that another thread of the parent held at the fork would never come free.
@@ -113,18 +125,13 @@ class SyncLink:
             connection = pool.take(self.timeout_s)
         except queue.Empty:
             raise StoreUnavailableError(
-                f"{self.address}: all {self.max_connections} connections of this process were busy "
+                f"{self.dial.address}: all {self.max_connections} connections of this process were busy "
                 f"for {self.timeout_s:g} s"
             ) from None
         try:
             if connection is None or not connection.usable:
                 connection = None
-                connection = SyncConnection(
-                    self.address,
-                    client_name=self.client_name,
-                    connect_timeout_s=self.connect_timeout_s,
-                    timeout_s=self.timeout_s,
-                )
+                connection = SyncConnection(self.dial)
             yield connection
         finally:
             if connection is not None and self._closed:

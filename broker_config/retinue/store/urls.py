@@ -1,28 +1,35 @@
 """Server URLs: where a Redis or Valkey server is and how to get in.
 
-One parser for every connection of ours, so that the link, the subscriptions and the lease's
-sidecar agree on what a URL means. It takes the spellings of both redis-py and kombu.
+One parser for every URL of a server, so that the settings, the links, the subscriptions and the
+lease's sidecar agree on what it means. It takes the spellings of both redis-py and kombu; how to
+write them is in broker/addresses.py.
 """
 
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from retinue.contract.errors import SettingsError
 
 DEFAULT_PORT = 6379
-_TCP_SCHEMES = frozenset({"redis", "rediss", "valkey", "valkeys"})
-_TLS_SCHEMES = frozenset({"rediss", "valkeys"})
-_UNIX_SCHEMES = frozenset({"unix", "redis+socket"})
+_TLS_SCHEMES = ("rediss", "valkeys")
+_UNIX_SCHEMES = ("unix", "redis+socket")
+SCHEMES = ("redis", "valkey", *_TLS_SCHEMES, *_UNIX_SCHEMES)
+"""URL schemes that name one Redis or Valkey server."""
+
 _CERT_CHECKS = {
-    "required": ssl.CERT_REQUIRED,
-    "cert_required": ssl.CERT_REQUIRED,
-    "optional": ssl.CERT_OPTIONAL,
-    "cert_optional": ssl.CERT_OPTIONAL,
-    "none": ssl.CERT_NONE,
-    "cert_none": ssl.CERT_NONE,
+    "required": "required",
+    "cert_required": "required",
+    "optional": "optional",
+    "cert_optional": "optional",
+    "none": "none",
+    "cert_none": "none",
 }
+_EXAMPLE = "write it as in redis://user:password@localhost:6379/0"
+_USER_INFO = re.compile(r"(?<=://)([^/?#@:]*):.*@", re.DOTALL)
+_SECRET_QUERY = re.compile(r"([?&][^=&]*password=)[^&#]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,7 @@ class TlsOptions:
     def context(self) -> ssl.SSLContext:
         """The TLS context these options describe."""
         context = ssl.create_default_context(cafile=self.ca_file)
-        mode = _CERT_CHECKS[self.check]
+        mode = ssl.VerifyMode[f"CERT_{self.check.upper()}"]
         context.check_hostname = self.check_hostname and mode is ssl.CERT_REQUIRED
         context.verify_mode = mode
         if self.cert_file is not None:
@@ -66,6 +73,8 @@ class ServerAddress:
         username: ACL user; None = the default user.
         password: Never shown in a repr or an error.
         tls: None = plain.
+        options: The other query parameters in order, those of ``tls`` included, for the libraries
+            that are given a URL.
     """
 
     host: str
@@ -75,6 +84,7 @@ class ServerAddress:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     tls: TlsOptions | None = None
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def parse(cls, url: str) -> "ServerAddress":
@@ -85,37 +95,44 @@ class ServerAddress:
                 (``user:password@host:port/db``), ``unix://`` or ``redis+socket://``
                 (``user:password@/path?db=0``).
 
+        Returns:
+            The address; the port defaults to 6379, the database to 0.
+
         Raises:
-            SettingsError: The URL is none of these. The message never repeats its credentials.
+            SettingsError: The URL is none of these. Neither its text nor what it carries repeats the URL.
         """
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:
-            # The library's text repeats what stood in the place of the port: it may be a password.
+        parts = _split(url)
+        if parts is None:
             raise SettingsError(
-                "server URL cannot be read", mend="percent-encode special characters in the password"
-            ) from None
-        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        username = unquote(parts.username) if parts.username else None
-        password = unquote(parts.password) if parts.password else None
-        if parts.scheme in _UNIX_SCHEMES:
-            path = unquote(parts.path)
-            if not path:
-                raise SettingsError("server URL: a Unix socket needs a path", mend="unix:///run/valkey.sock")
-            db = _database(query.get("db", query.get("virtual_host", "0")).lstrip("/"))
-            return cls("", 0, path, db, username, password)
-        if parts.scheme not in _TCP_SCHEMES:
-            raise SettingsError(
-                f"server URL: unknown scheme {parts.scheme[:20]!r}", mend="redis://, rediss:// or unix://"
+                "the URL's host and port cannot be read: a port is a number from 0 to 65535, and special "
+                "characters in a password are percent-encoded",
+                mend=_EXAMPLE,
             )
+        if parts.scheme not in SCHEMES:
+            known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+            raise SettingsError(f"the URL must start with one of {known}", mend=_EXAMPLE)
+        query = dict(parse_qsl(parts.query))
+        username, password = query.pop("username", None), query.pop("password", None)
+        named = query.pop("db", ""), query.pop("virtual_host", "")
+        at: tuple[str, int, str | None]
+        tls: TlsOptions | None = None
+        if parts.scheme in _UNIX_SCHEMES:
+            at = ("", 0, _socket_path(parts.scheme, parts.path))
+        else:
+            at = (parts.hostname or "localhost", parts.port or DEFAULT_PORT, None)
+            named = *named, unquote(parts.path)
+        if parts.scheme in _TLS_SCHEMES:
+            tls = _tls_options(query)
+            # kombu knows fewer spellings of these two.
+            plain = {"ssl_cert_reqs": tls.check, "ssl_check_hostname": str(tls.check_hostname).lower()}
+            query |= {name: value for name, value in plain.items() if name in query}
         return cls(
-            host=parts.hostname or "localhost",
-            port=port or DEFAULT_PORT,
-            db=_database(query["db"] if "db" in query else parts.path.strip("/")),
-            username=username,
-            password=password,
-            tls=_tls_options(query) if parts.scheme in _TLS_SCHEMES else None,
+            *at,
+            db=_database(next(filter(None, named), "")),
+            username=unquote(parts.username) if parts.username else username,
+            password=unquote(parts.password) if parts.password else password,
+            tls=tls,
+            options=tuple(query.items()),
         )
 
     def __str__(self) -> str:
@@ -126,35 +143,56 @@ class ServerAddress:
         return f"{host}:{self.port} db {self.db}"
 
 
-def without_credentials(url: str) -> str:
-    """The URL as it may stand in a log: user and password taken out.
+def names_one_server(url: str) -> bool:
+    """Whether the URL's scheme is one that ``ServerAddress.parse`` reads."""
+    return url.partition("://")[0].lower() in SCHEMES
+
+
+def without_password(url: str) -> str:
+    """The URL with every password in it replaced by ``***``, for logs and messages.
 
     Args:
         url: Any server URL, also a malformed one.
     """
+    return _SECRET_QUERY.sub(r"\1***", _USER_INFO.sub(r"\1:***@", url))
+
+
+def _split(url: str) -> SplitResult | None:
+    """The URL's parts; None = they cannot be told apart.
+
+    No error, as the library's own repeats what stood in the place of the port: it may be a password.
+    """
     try:
-        return str(ServerAddress.parse(url))
-    except SettingsError:
-        return f"{_scheme(url)}://..."
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
 
 
-def _scheme(url: str) -> str:
-    scheme, found, _ = url.partition("://")
-    return scheme if found else "?"
+def _socket_path(scheme: str, quoted: str) -> str:
+    path = unquote(quoted)
+    if len(path) < 2:
+        raise SettingsError(
+            f"a {scheme}:// URL needs the absolute path of a socket",
+            mend="write it as in unix:///run/valkey.sock?db=0",
+        )
+    return path
 
 
 def _database(text: str) -> int:
-    if not text:
-        return 0
-    if not text.isascii() or not text.isdigit():
-        raise SettingsError("server URL: the database must be a number", mend="redis://localhost:6379/0")
-    return int(text)
+    number = text.strip("/") or "0"
+    if not (number.isascii() and number.isdigit()):
+        raise SettingsError("the database must be a number, as in redis://localhost:6379/0", mend=_EXAMPLE)
+    return int(number)
 
 
 def _tls_options(query: Mapping[str, str]) -> TlsOptions:
-    check = query.get("ssl_cert_reqs", "required").lower()
-    if check not in _CERT_CHECKS:
-        raise SettingsError("server URL: unknown ssl_cert_reqs", mend="required, optional or none")
+    check = _CERT_CHECKS.get(query.get("ssl_cert_reqs", "required").lower())
+    if check is None:
+        raise SettingsError(
+            "the URL's ssl_cert_reqs must be one of required, optional, none", mend="correct or remove it"
+        )
     return TlsOptions(
         check=check,
         check_hostname=query.get("ssl_check_hostname", "true").lower() not in {"false", "0", "no"},

@@ -27,6 +27,20 @@ INCOMPLETE = object()
 
 _ERROR_MAX_CHARS = 500
 
+
+class ConnectionCut(Exception):
+    """The connection ended before the reply came; the command may or may not have run."""
+
+
+class ReplyTimeout(ConnectionCut):
+    """The server did not answer in time; repeating the command would only wait again."""
+
+
+def lost_reply(address: ServerAddress, cut: ConnectionCut) -> StoreUnavailableError:
+    """What a link raises when it gives up a command that was cut."""
+    return StoreUnavailableError(f"{address}: {cut}", sent=True, timed_out=isinstance(cut, ReplyTimeout))
+
+
 # The server is there but will not serve this command now, or is no longer the one to ask.
 _UNAVAILABLE_CODES = frozenset(
     {"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "READONLY", "TRYAGAIN"}

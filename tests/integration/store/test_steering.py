@@ -64,6 +64,15 @@ def test_one_handed_out_before_a_crash_is_handed_out_again(stage: Stage) -> None
     assert _dispositions(stage, root) == ["d1", "d1"]
 
 
+def test_a_repeated_boundary_hands_out_what_the_first_did(stage: Stage) -> None:
+    root = stage.root()
+    stage.steer(root, "first")
+    call = stage.claim(root).boundary()
+    assert stage.run(call).steers == ["first"]
+    stage.steer(root, "meanwhile")
+    assert stage.run(call).steers == ["first"]
+
+
 def test_a_repeat_answers_how_the_first_stands(stage: Stage) -> None:
     root = stage.root()
     stage.steer(root, "a", "s1")

@@ -25,7 +25,7 @@ SNAPSHOT = CatalogueSnapshot(
     agents={
         "support": AgentEntry("support", model="gpt-5-mini", provider="openai", queue="desk"),
         "researcher": AgentEntry("researcher"),
-        "clerk": AgentEntry("clerk", inputs=("customer_id", "policy")),
+        "teller": AgentEntry("teller", inputs=("customer_id", "policy")),
     },
     toolsets={"handbook": ("search_handbook",), "web": ("fetch",)},
     providers=frozenset({"openai"}),
@@ -92,7 +92,7 @@ def test_an_unknown_agent_is_named_with_its_near_match_and_the_known_ones() -> N
     error = fault({"agent": "suport"})
     assert (error.code, error.field) == (ErrorCode.UNKNOWN_AGENT, "agent")
     assert "'support'" in error.message
-    assert error.limit == "one of researcher, support"
+    assert error.limit == "one of researcher, support, teller"
 
 
 def test_an_empty_catalogue_asks_for_a_worker_whatever_the_agent() -> None:
@@ -108,10 +108,10 @@ def test_without_an_agent_it_is_the_default_one() -> None:
 
 
 def test_inputs_that_an_agent_needs_are_listed_at_launch() -> None:
-    error = fault({"agent": "clerk", "inputs": {"policy": "30 days"}})
+    error = fault({"agent": "teller", "inputs": {"policy": "30 days"}})
     assert error.field == "inputs"
     assert "customer_id" in str(error)
-    plan({"agent": "clerk", "inputs": {"policy": "30 days", "customer_id": 7}})
+    plan({"agent": "teller", "inputs": {"policy": "30 days", "customer_id": 7}})
 
 
 def test_an_unknown_provider_or_toolset_is_refused() -> None:

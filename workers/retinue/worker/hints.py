@@ -30,7 +30,7 @@ class CancelHints:
     @contextmanager
     def watching(self, entry: Entry) -> Generator[None]:
         """Listens for one run, from before its claim is sent: a mark set after that is not missed."""
-        with self._subscriptions.hook(self._channel, entry.key.run_id, _Look(self, entry)):
+        with self._subscriptions.hook([(self._channel, entry.key.run_id)], _Look(self, entry)):
             yield
 
     def look(self, entry: Entry) -> None:
@@ -56,9 +56,3 @@ class _Look:
 
     def set(self) -> None:
         self._hints.look(self._entry)
-
-    def clear(self) -> None:
-        return None
-
-    def is_set(self) -> bool:
-        return False

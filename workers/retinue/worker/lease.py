@@ -193,6 +193,7 @@ class Lease:
 
     def _config(self) -> bytes:
         server = asdict(self._address)
+        del server["options"]  # for libraries that take a URL
         if server["path"] is not None:
             server["path"] = os.path.abspath(server["path"])
         if server["tls"] is not None:

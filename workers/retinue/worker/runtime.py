@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from celery import Celery
 
 from retinue.agents.catalogue import advertise as advertised
-from retinue.broker.addresses import names_one_server
 from retinue.broker.casualties import owned_members
 from retinue.broker.catalogue import AsyncCatalogue, WorkerEntry, advertise, withdraw
 from retinue.broker.envelope import EnvelopeTemplate
@@ -27,6 +26,7 @@ from retinue.store.call import RunKey
 from retinue.store.link import AsyncLink
 from retinue.store.running import capability
 from retinue.store.store import AsyncStore
+from retinue.store.urls import names_one_server
 from retinue.worker.attempt import Attempt
 from retinue.worker.bootstrap import Prepared, prepare, queues_of
 from retinue.worker.hints import CancelHints
