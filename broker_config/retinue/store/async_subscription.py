@@ -70,10 +70,11 @@ class AsyncSubscriptions:
         """As ``Subscriptions.watch_any``."""
         flag = asyncio.Event()
         with self.hook(places, flag) as interest:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.dial.connect_timeout_s):
-                    for channel, _ in interest.spots:
-                        await channel.ready.wait()
+            if not interest.confirmed:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self.dial.connect_timeout_s):
+                        for channel, _ in interest.spots:
+                            await channel.ready.wait()
             if not interest.confirmed:
                 flag.set()
             yield AsyncWake(flag)
@@ -129,7 +130,7 @@ class _Listener:
     """The task of one event loop that connects, subscribes and keeps the connection alive."""
 
     def __init__(self, owner: AsyncSubscriptions) -> None:
-        self._interests: Interests[asyncio.Event] = Interests(asyncio.Event)
+        self.interests: Interests[asyncio.Event] = Interests(asyncio.Event)
         self._owner = owner
         self._connection: Connection | None = None
         self._wanted = asyncio.Event()
@@ -137,7 +138,7 @@ class _Listener:
         self.task = asyncio.get_running_loop().create_task(self._run(), name="retinue-subscriptions")
 
     def add(self, places: Sequence[Place], flag: Flag) -> Interest[asyncio.Event]:
-        interest, new = self._interests.add(places, flag)
+        interest, new = self.interests.add(places, flag)
         if new:
             self._wanted.set()
             if self._connection is not None:
@@ -145,19 +146,19 @@ class _Listener:
         return interest
 
     def remove(self, interest: Interest[asyncio.Event]) -> None:
-        self._interests.remove(interest, time.monotonic())
+        self.interests.remove(interest, time.monotonic())
 
     async def _run(self) -> None:
         backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MAX_S)
         try:
             while True:
-                if self._interests.idle():
+                if self.interests.idle():
                     self._wanted.clear()
                     await self._wanted.wait()
                 try:
                     connection = await open_connection(self._owner.dial, on_push=self._receive)
                 except StoreUnavailableError:
-                    self._interests.connect_failed()
+                    self.interests.connect_failed()
                     await asyncio.sleep(backoff.next_s())
                     continue
                 backoff.reset()
@@ -168,14 +169,14 @@ class _Listener:
                 finally:
                     self._connection = None
                     connection.abort(ConnectionCut("no longer needed"))
-                    self._interests.connection_lost()
+                    self.interests.connection_lost()
         finally:
-            self._interests.wake_all()
+            self.interests.wake_all()
 
     async def _listen(self, connection: Connection) -> None:
         owner = self._owner
         self._connection = connection
-        if names := self._interests.connected():
+        if names := self.interests.connected():
             connection.post(wire.pack(("SUBSCRIBE", *names)))
         pulse = self._pulse = Pulse(owner.ping_every_s, owner.linger_s, time.monotonic())
         while not connection.ended.is_set():
@@ -183,7 +184,7 @@ class _Listener:
                 async with asyncio.timeout(pulse.tick_s):
                     await connection.ended.wait()
             now = time.monotonic()
-            if names := self._interests.drop_idle(now - owner.linger_s):
+            if names := self.interests.drop_idle(now - owner.linger_s):
                 connection.post(wire.pack(("UNSUBSCRIBE", *names)))
             if pulse.ping_is_due(now):
                 connection.post(wire.pack(("PING",)))
@@ -191,4 +192,4 @@ class _Listener:
     def _receive(self, push: object) -> None:
         if self._pulse is not None:
             self._pulse.heard(time.monotonic())
-        self._interests.receive(push)
+        self.interests.receive(push)

@@ -14,7 +14,6 @@ from retinue.store import wire
 from retinue.store.dial import Dial
 from retinue.store.wire import ConnectionCut, ReplyTimeout
 
-
 _Waiting = tuple["asyncio.Future[Any]", int | None, float]
 """Who waits, for how many replies (None = for one, handed over bare), until when (loop time)."""
 

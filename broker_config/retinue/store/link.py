@@ -130,9 +130,8 @@ class AsyncLink:
         unknown = [at for at, reply in enumerate(replies) if wire.is_unknown_script(reply)]
         if unknown:
             bodies = wire.pack_block([commands[at] for at in unknown], with_body=True)
-            for at, reply in zip(
-                unknown, await self._send_block(bodies, len(unknown), sent=True), strict=True
-            ):
+            late = await self._send_block(bodies, len(unknown), sent=True)
+            for at, reply in zip(unknown, late, strict=True):
                 replies[at] = reply
         return replies
 
@@ -226,9 +225,8 @@ class _Lane:
         if attempt is None:
             attempt = self._attempt = self.loop.create_task(self._connect())
         await asyncio.wait([attempt])
-        outcome = (
-            f"{self._link.dial.address}: the link was closed" if attempt.cancelled() else attempt.result()
-        )
+        closed = f"{self._link.dial.address}: the link was closed"
+        outcome = closed if attempt.cancelled() else attempt.result()
         if isinstance(outcome, str):
             raise StoreUnavailableError(outcome)
         return outcome

@@ -74,7 +74,8 @@ class SyncLink:
         unknown = [at for at, reply in enumerate(replies) if wire.is_unknown_script(reply)]
         if unknown:
             bodies = wire.pack_block([commands[at] for at in unknown], with_body=True)
-            for at, reply in zip(unknown, self._send_block(bodies, len(unknown), sent=True), strict=True):
+            late = self._send_block(bodies, len(unknown), sent=True)
+            for at, reply in zip(unknown, late, strict=True):
                 replies[at] = reply
         return replies
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import redis
+from tests.integration.store.audit import audit
 from tests.integration.store.stage import AsyncRunner, Runner, Stage, SyncRunner
 
 from retinue.testing.servers import PrivateServer
@@ -18,12 +20,17 @@ def runner(request: pytest.FixtureRequest, store_server: PrivateServer) -> Itera
     runner.close()
 
 
+@pytest.fixture(scope="session")
+def behind_the_store(store_server: PrivateServer) -> redis.Redis:
+    """The server as redis-py sees it; closed with the server."""
+    return store_server.client(decode_responses=True)
+
+
 @pytest.fixture
-def stage(runner: Runner, store_server: PrivateServer) -> Iterator[Stage]:
+def stage(runner: Runner, behind_the_store: redis.Redis) -> Iterator[Stage]:
     """A fresh tenant; what it leaves behind must be consistent."""
-    server = store_server.client(decode_responses=True)
-    stage = Stage(runner, server)
+    stage = Stage(runner, behind_the_store)
     yield stage
-    stage.audit()
-    stage.purge()
-    server.close()
+    left = stage.dump()
+    stage.purge(left)
+    audit(left, stage.tenant)

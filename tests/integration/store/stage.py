@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import redis
 from tests.integration.store.attempt import Attempt
-from tests.integration.store.audit import Dump, audit, dump
+from tests.integration.store.audit import Dump, dump
 
 from retinue.contract import Event, SubagentState, child_run_id, new_run_id, partition_of
 from retinue.store import control, keys, launching, reading, running
@@ -282,12 +282,8 @@ class Stage:
     def dump(self) -> Dump:
         return dump(self.server, self.tenant, self.partition)
 
-    def audit(self) -> None:
-        audit(self.dump(), self.tenant)
-
-    def purge(self) -> None:
-        """Removes the tenant, so that the next test's dump is short."""
-        found = self.dump()
+    def purge(self, found: Dump) -> None:
+        """Removes what was found of the tenant, so that the next test's dump is short."""
         own = [name for name in found if name.startswith(f"retinue:{self.tenant}:")]
         if own:
             self.server.unlink(*own)

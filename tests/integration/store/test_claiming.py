@@ -62,7 +62,10 @@ def test_a_run_that_has_ended_is_answered_with_its_state(stage: Stage) -> None:
 def test_a_worker_without_the_agent_leaves_the_run_queued(stage: Stage) -> None:
     root = stage.root(agent="support")
     before = stage.dump()
-    for capable in (running.capability(["supp", "support2", "tech support", "upport"], []), running.capability([], [])):
+    for capable in (
+        running.capability(["supp", "support2", "tech support", "upport"], []),
+        running.capability([], []),
+    ):
         assert stage.run(stage.claim_call(root, capable=capable)) == NotClaimed("NOT_CAPABLE", "support")
     assert stage.dump() == before
     default = stage.root(agent="")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.integration.store.attempt import PIN
 from tests.integration.store.stage import Stage
@@ -88,8 +90,6 @@ def test_texts_of_any_kind_survive_the_journal(stage: Stage) -> None:
     text = 'Größe "≥ 2\\" \n\t\u2028 💡 }{'
     stage.run(attempt.tool(0, text))
     (message,) = attempt.go(results=[0], pin=None).messages
-    import json
-
     assert json.loads(message) == {"tool_call_id": "c0", "content": text}
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.integration.store.stage import Stage, SyncRunner
 
 from retinue.contract import SubagentState
-from retinue.store import control
+from retinue.store import control, running
 from retinue.store.launching import Launched, ParentRefused
 from retinue.store.running import Claimed, Ended, NotClaimed, Overtaken, Ready, Stopped, Suspended
 from retinue.testing.servers import PrivateServer
@@ -184,8 +184,6 @@ def test_steers_come_while_a_run_finishes(stage: Stage, race: Race) -> None:
 
 def test_a_dead_process_comes_back_while_its_run_is_taken_over(stage: Stage, race: Race) -> None:
     """Its last write stands or is refused; the run goes on from exactly what stands."""
-    from retinue.store import running
-
     outcomes: Counter[str] = Counter()
     for _ in range(ROUNDS):
         attempt = stage.calling(stage.root(), "search")

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.store.attempt import Attempt
 from tests.integration.store.stage import Stage
 
-from retinue.contract import ErrorClassification, SubagentState
+from retinue.contract import ErrorClassification, StoreReplyError, SubagentState
 from retinue.store import control, running
 from retinue.store.running import Ended, NotClaimed, Queued, Recorded, Stale, Suspended
 
@@ -291,8 +291,6 @@ def test_late_repeats_of_a_past_iteration_change_nothing(stage: Stage) -> None:
 
 
 def _answer(stage: Stage, call: Any) -> Any:
-    from retinue.contract import StoreReplyError
-
     try:
         return stage.run(call)
     except StoreReplyError as refused:

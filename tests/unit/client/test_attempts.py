@@ -5,22 +5,13 @@ from __future__ import annotations
 import pytest
 
 from retinue.client import ErrorCode, SubagentLifecycleError
-from retinue.client.attempts import Attempts, was_sent
+from retinue.client.attempts import Attempts
 from retinue.contract import StoreError, StoreMemoryError, StoreReplyError, StoreUnavailableError
-from retinue.store.connection import ConnectionCut, ReplyTimeout
 
 
-def raised_from(cut: Exception | None) -> StoreUnavailableError:
-    """The error of a link that met this, with it as its context."""
-    try:
-        if cut is None:
-            raise StoreUnavailableError("refused")
-        try:
-            raise cut
-        except type(cut):
-            raise StoreUnavailableError("cut") from None
-    except StoreUnavailableError as error:
-        return error
+REFUSED = StoreUnavailableError("refused")
+CUT = StoreUnavailableError("cut", sent=True)
+SILENT = StoreUnavailableError("no reply in time", sent=True, timed_out=True)
 
 
 def fault_of(attempts: Attempts, error: StoreError) -> SubagentLifecycleError:
@@ -30,33 +21,31 @@ def fault_of(attempts: Attempts, error: StoreError) -> SubagentLifecycleError:
 
 
 def test_what_never_left_is_reported_at_once() -> None:
-    error = raised_from(ConnectionRefusedError())
-    assert not was_sent(error)
-    fault = fault_of(Attempts(10, unknown=lambda: pytest.fail("nothing was launched")), error)
+    fault = fault_of(Attempts(10, unknown=lambda: pytest.fail("nothing was launched")), REFUSED)
     assert fault.code == ErrorCode.STORE_UNAVAILABLE
-    assert fault.__cause__ is error
+    assert fault.__cause__ is REFUSED
 
 
 def test_a_lost_reply_is_asked_for_again_with_growing_pauses_until_the_limit() -> None:
     attempts = Attempts(10)
-    delays = [attempts.next_delay(raised_from(ConnectionCut())) for _ in range(6)]
+    delays = [attempts.next_delay(CUT) for _ in range(6)]
     assert delays == sorted(delays)
     assert 0 < delays[0] < delays[-1] <= 0.25
-    assert fault_of(Attempts(0), raised_from(ConnectionCut())).code == ErrorCode.STORE_UNAVAILABLE
+    assert fault_of(Attempts(0), CUT).code == ErrorCode.STORE_UNAVAILABLE
 
 
 def test_once_sent_it_goes_on_although_the_server_refuses() -> None:
     attempts = Attempts(10)
-    attempts.next_delay(raised_from(ConnectionCut()))
-    assert attempts.next_delay(raised_from(ConnectionRefusedError())) > 0
+    attempts.next_delay(CUT)
+    assert attempts.next_delay(REFUSED) > 0
 
 
 def test_a_silent_server_is_not_asked_twice() -> None:
-    fault = fault_of(Attempts(10), raised_from(ReplyTimeout()))
+    fault = fault_of(Attempts(10), SILENT)
     assert fault.code == ErrorCode.STORE_UNAVAILABLE
 
 
-@pytest.mark.parametrize("error", [raised_from(ReplyTimeout()), raised_from(ConnectionCut())])
+@pytest.mark.parametrize("error", [SILENT, CUT])
 def test_a_launch_that_was_sent_is_unknown_with_its_handle(error: StoreError) -> None:
     handle = object()
     fault = fault_of(Attempts(0, unknown=lambda: handle), error)  # type: ignore[arg-type, return-value]

@@ -49,7 +49,7 @@ ERRORS = [
     AgentSpecError("is a Flow", field="component_type", mend="use an Agent"),
     SettingsError("is missing", setting="RETINUE_STORE_URL", mend="set it"),
     StoreError("no"),
-    StoreUnavailableError("gone"),
+    StoreUnavailableError("gone", sent=True, timed_out=True),
     StoreMemoryError("full"),
     StaleFenceError("epoch 3 is over", run_id=HANDLE.subagent_id),
     StoreReplyError("WRONGTYPE"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -90,8 +91,6 @@ def test_each_note_has_an_id_of_its_own_which_its_repeats_share() -> None:
 
 
 def test_an_event_that_carries_text_is_json_whatever_the_text() -> None:
-    import json
-
     call = running.note_progress(RUN, FENCE, index=2, message='say "hi"\n\u2028')
     assert call.argv[6] == EventType.TOOL_PROGRESS.value
     assert json.loads("{" + str(call.argv[7])[1:] + "}") == {"index": 2, "message": 'say "hi"\n\u2028'}

@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from retinue.contract.errors import SettingsError
-from retinue.store.urls import ServerAddress, without_credentials
+from retinue.store.urls import ServerAddress, without_password
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_url_that_cannot_be_read_is_refused_without_its_password(url: str):
         ServerAddress.parse(url)
     assert "hunter2" not in str(caught.value)
     assert "To mend" in str(caught.value)
-    assert "hunter2" not in without_credentials(url)
+    assert "hunter2" not in without_password(url)
 
 
 def test_the_password_is_in_no_text_of_an_address():

@@ -28,7 +28,7 @@ from retinue.store.running import capability
 from retinue.store.store import AsyncStore
 from retinue.store.urls import names_one_server
 from retinue.worker.attempt import Attempt
-from retinue.worker.bootstrap import Prepared, prepare, queues_of
+from retinue.worker.bootstrap import Prepared, prepare
 from retinue.worker.hints import CancelHints
 from retinue.worker.models import OpenAiModel, RetryPolicy
 from retinue.worker.patience import PatientStore
@@ -81,6 +81,7 @@ class WorkerRuntime:
     async def start(self) -> None:
         """Connects, advertises what the process can run, and starts to watch."""
         self._loop = asyncio.get_running_loop()
+        self._started_at = time.time()
         settings, registry = self._prepared.settings, self._prepared.registry
         url, process = settings.required_store_url, self._prepared.process
         self._link = AsyncLink(
@@ -188,7 +189,8 @@ class WorkerRuntime:
             host=socket.gethostname(),
             pid=os.getpid(),
             started_at=self._started_at,
-            queues=tuple(queues_of(prepared.registry, prepared.settings)),
+            # As Celery understood the command line: -Q wins over the queues of the agents.
+            queues=tuple(sorted(self._app.amqp.queues.consume_from)),
             private_queue=private_queue(prepared.process),
             agents=tuple(
                 sorted({*prepared.registry.agents, prepared.settings.delegation.default_agent_name})
