@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -62,7 +63,7 @@ class RunRig:
         """As a client of the rig has them."""
         return Settings.read(store_url=self.server.url, **self._client_settings())
 
-    @property
+    @cached_property
     def store(self) -> redis.Redis:
         """A plain client, to look behind the facade."""
         return self.server.client(decode_responses=True)

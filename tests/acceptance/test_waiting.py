@@ -36,8 +36,8 @@ def script(rig: RunRig, agent: str, word: str) -> Script:
 
 
 def connections(rig: RunRig) -> set[str]:
-    """The server's connections, but for that of the one who looks."""
-    return {str(client["id"]) for client in rig.store.client_list() if client["cmd"] != "client|list"}
+    """The server's connections."""
+    return {str(client["id"]) for client in rig.store.client_list()}
 
 
 def runs_that_are_held(rig: RunRig, word: str) -> list[tuple[str, SubagentHandle]]:

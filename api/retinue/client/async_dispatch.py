@@ -7,19 +7,17 @@ import os
 from collections.abc import Sequence
 from contextlib import (
     AbstractAsyncContextManager,
-    AbstractContextManager,
     AsyncExitStack,
-    nullcontext,
 )
 from typing import TYPE_CHECKING
 
-from retinue.client import answers
 from retinue.client.async_connections import AsyncConnections, async_connections_for
 from retinue.client.batch import LaunchBatch
 from retinue.client.clock import WaitClock
-from retinue.client.parent import current_parent
-from retinue.client.reads import chunks, is_over, places_of
+from retinue.client.dispatch import Dispatch
+from retinue.client.reads import chunks, places_of
 from retinue.client.scope import Scope, Target
+from retinue.client.waited import WaitedRuns
 from retinue.contract import (
     SubagentHandle,
     SubagentLaunchRequest,
@@ -36,28 +34,13 @@ if TYPE_CHECKING:
     from retinue.client.planning import LaunchPlanner
 
 
-class AsyncDispatch:
+class AsyncDispatch(Dispatch):
     """Mirrors `SyncDispatch`."""
 
     def __init__(self, scope: Scope, settings: Settings | None) -> None:
-        self._own_scope = scope
-        self._settings = settings
+        super().__init__(scope, settings)
         self._connected: AsyncConnections | None = None
         self._planner: tuple[AsyncConnections, LaunchPlanner] | None = None
-
-    @property
-    def scope(self) -> Scope:
-        """Mirrors `SyncDispatch.scope`."""
-        return self._own_scope.now()
-
-    @property
-    def settings(self) -> Settings:
-        """Mirrors `SyncDispatch.settings`."""
-        if self._settings is None:
-            from retinue.broker.settings import load_settings
-
-            self._settings = load_settings()
-        return self._settings
 
     def connections(self) -> AsyncConnections:
         """The running loop's connections.
@@ -142,43 +125,29 @@ class AsyncDispatch:
         self, handles: Sequence[object], clock: WaitClock
     ) -> tuple[SubagentTerminalState, ...]:
         """Mirrors `SyncDispatch.wait_for`."""
-        targets = [await self.target(handle) for handle in handles]
-        run_keys = list({target.key.run_id: target.key for target in targets if target}.values())
-        views = await self._first_end(run_keys, clock, look_once=None in targets)
-        timed_out = clock.is_over and not any(is_over(view) for view in views.values())
-        return tuple(
-            answers.ended_state(target.handle, views[target.key.run_id], timed_out=timed_out)
-            if target
-            else SubagentTerminalState.unknown(handle)
-            for handle, target in zip(handles, targets, strict=True)
-        )
+        targets = [(handle, await self.target(handle)) for handle in handles]
+        waited = WaitedRuns(targets, clock)
+        return waited.answer(await self._first_end(waited, clock))
 
     def watching(self, run_keys: Sequence[RunKey]) -> AbstractAsyncContextManager[AsyncWake]:
         """Mirrors `SyncDispatch.watching`."""
         return self.connections().subscriptions.watch_any(places_of(run_keys))
 
-    def lent(self) -> AbstractContextManager[None]:
-        """Mirrors `SyncDispatch.lent`."""
-        parent = self.scope.parent or current_parent.get()
-        return parent.lend() if parent else nullcontext()
-
-    async def _first_end(
-        self, run_keys: Sequence[RunKey], clock: WaitClock, *, look_once: bool
-    ) -> dict[str, RunView | None]:
-        if not run_keys:
+    async def _first_end(self, waited: WaitedRuns, clock: WaitClock) -> dict[str, RunView | None]:
+        if not waited.keys:
             return {}
         async with AsyncExitStack() as stack:
-            wake = await stack.enter_async_context(self.watching(run_keys))
+            wake = await stack.enter_async_context(self.watching(waited.keys))
             is_lent = False
             while True:
                 pause_s = clock.pause()
                 try:
-                    views = await self.views(run_keys)
+                    views = await self.views(waited.keys)
                     clock.answered()
                 except SubagentLifecycleError as error:
                     pause_s = clock.outage_pause(error)
                 else:
-                    if look_once or clock.is_over or any(is_over(view) for view in views.values()):
+                    if waited.is_enough(views):
                         return views
                 if not is_lent:
                     stack.enter_context(self.lent())

@@ -13,6 +13,7 @@ from retinue.contract import (
     SubagentHandle,
     SubagentLifecycleError,
 )
+from retinue.store.backoff import Backoff
 
 _FIRST_DELAY_S = 0.02
 _LONGEST_DELAY_S = 0.25
@@ -32,7 +33,7 @@ class Attempts:
     def __init__(self, limit_s: float, unknown: Callable[[], SubagentHandle] | None = None) -> None:
         self._until = time.monotonic() + limit_s
         self._unknown = unknown
-        self._delay_s = _FIRST_DELAY_S
+        self._backoff = Backoff(_FIRST_DELAY_S, _LONGEST_DELAY_S)
         self._was_sent = False
 
     def next_delay(self, error: StoreError) -> float:
@@ -43,7 +44,7 @@ class Attempts:
         """
         unavailable = error if isinstance(error, StoreUnavailableError) else None
         self._was_sent = self._was_sent or (unavailable is not None and unavailable.sent)
-        delay_s, self._delay_s = self._delay_s, min(self._delay_s * 2, _LONGEST_DELAY_S)
+        delay_s = self._backoff.next_s()
         # A server that let a whole reply's time run out is not asked twice.
         hopeless = unavailable is None or unavailable.timed_out
         if hopeless or not self._was_sent or time.monotonic() + delay_s > self._until:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
-from retinue.client import answers
 from retinue.client.batch import LaunchBatch
 from retinue.client.clock import WaitClock
 from retinue.client.connections import Connections, connections_for
-from retinue.client.parent import current_parent
-from retinue.client.reads import chunks, is_over, places_of
+from retinue.client.dispatch import Dispatch
+from retinue.client.reads import chunks, places_of
 from retinue.client.scope import Scope, Target
+from retinue.client.waited import WaitedRuns
 from retinue.contract import (
     ErrorCode,
     SubagentHandle,
@@ -35,37 +35,13 @@ if TYPE_CHECKING:
     from retinue.client.planning import LaunchPlanner
 
 
-class SyncDispatch:
-    """The calls of one facade.
-
-    Args:
-        scope: As it was made; one without a session takes the running parent's at each call.
-        settings: None = the process's own, read at the first call.
-    """
+class SyncDispatch(Dispatch):
+    """The calls of one facade, from plain code."""
 
     def __init__(self, scope: Scope, settings: Settings | None) -> None:
-        self._own_scope = scope
-        self._settings = settings
+        super().__init__(scope, settings)
         self._connected: Connections | None = None
         self._planner: tuple[Connections, LaunchPlanner] | None = None
-
-    @property
-    def scope(self) -> Scope:
-        """Who asks now."""
-        return self._own_scope.now()
-
-    @property
-    def settings(self) -> Settings:
-        """The settings in force.
-
-        Raises:
-            SettingsError: They cannot be read.
-        """
-        if self._settings is None:
-            from retinue.broker.settings import load_settings
-
-            self._settings = load_settings()
-        return self._settings
 
     def connections(self) -> Connections:
         """The process's connections.
@@ -149,44 +125,28 @@ class SyncDispatch:
 
     def wait_for(self, handles: Sequence[object], clock: WaitClock) -> tuple[SubagentTerminalState, ...]:
         """Waits until one of the runs has ended, or the time is over."""
-        targets = [self.target(handle) for handle in handles]
-        run_keys = list({target.key.run_id: target.key for target in targets if target}.values())
-        views = self._first_end(run_keys, clock, look_once=None in targets)
-        timed_out = clock.is_over and not any(is_over(view) for view in views.values())
-        return tuple(
-            answers.ended_state(target.handle, views[target.key.run_id], timed_out=timed_out)
-            if target
-            else SubagentTerminalState.unknown(handle)
-            for handle, target in zip(handles, targets, strict=True)
-        )
+        waited = WaitedRuns([(handle, self.target(handle)) for handle in handles], clock)
+        return waited.answer(self._first_end(waited, clock))
 
     def watching(self, run_keys: Sequence[RunKey]) -> AbstractContextManager[Wake]:
         """Is woken by the end of any of the runs."""
         return self.connections().subscriptions.watch_any(places_of(run_keys))
 
-    def lent(self) -> AbstractContextManager[None]:
-        """Inside a tool, the worker's slot serves other runs meanwhile."""
-        parent = self.scope.parent or current_parent.get()
-        return parent.lend() if parent else nullcontext()
-
-    def _first_end(
-        self, run_keys: Sequence[RunKey], clock: WaitClock, *, look_once: bool
-    ) -> dict[str, RunView | None]:
-        if not run_keys:
+    def _first_end(self, waited: WaitedRuns, clock: WaitClock) -> dict[str, RunView | None]:
+        if not waited.keys:
             return {}
         with ExitStack() as stack:
-            wake = stack.enter_context(self.watching(run_keys))
-            views: dict[str, RunView | None] = {}
+            wake = stack.enter_context(self.watching(waited.keys))
             is_lent = False
             while True:
                 pause_s = clock.pause()
                 try:
-                    views = self.views(run_keys)
+                    views = self.views(waited.keys)
                     clock.answered()
                 except SubagentLifecycleError as error:
                     pause_s = clock.outage_pause(error)
                 else:
-                    if look_once or clock.is_over or any(is_over(view) for view in views.values()):
+                    if waited.is_enough(views):
                         return views
                 if not is_lent:
                     stack.enter_context(self.lent())

@@ -19,7 +19,7 @@ SWEEP_CHUNK = 50
 
 @dataclass(frozen=True, slots=True)
 class SteerReply:
-    """QUEUED, KNOWN (`detail` = q, d<iteration> or m), UNKNOWN, TERMINAL, CANCELLED, UNSUPPORTED, CAPACITY."""
+    """QUEUED, KNOWN (`detail`: q, d<iteration> or m), UNKNOWN, TERMINAL, CANCELLED, UNSUPPORTED, CAPACITY."""
 
     outcome: str
     detail: str

@@ -9,7 +9,7 @@
 | T run:<id>:req | string | the launch as JSON | as the record |
 | T run:<id>:res | string | what the run ended with, JSON | as the record |
 | T run:<id>:part | string | last text beside tool calls (the partial result) | as the record |
-| T run:<id>:j | hash | journal: iteration:index -> JSON string of a tool result | until a boundary, or the end |
+| T run:<id>:j | hash | journal: iteration:index -> tool result, JSON string | until a boundary, or the end |
 | T run:<id>:e | hash | open entries: iteration:index -> kind:detail | until empty, or the end |
 | T run:<id>:s | hash | steers: t<n> text, i<n> id, #<id> disposition | as the record |
 | T run:<id>:pg | list | tool progress, the newest 200 | as the record |
@@ -28,7 +28,7 @@
 | P own:<process> | set | tenant/run claimed by a process | empties itself; a dead owner's by the reaper |
 | retinue:lease:<process> | string, PX | a process's sign of life | lease_seconds, renewed by its sidecar |
 | retinue:workers | hash | process -> what it advertises, JSON | removed by its owner or the reaper |
-| retinue:gone | zset | process -> when it was removed there, epoch seconds | an hour; old entries trimmed by the next |
+| retinue:gone | zset | process -> when it was removed there, epoch s | an hour; trimmed by the next |
 | retinue:catalogue | hash | name -> what was last advertised, JSON | ignored after 30 days |
 | retinue:keyring | hash | key id -> handle key, JSON | for good |
 | retinue:reaper | string, PX | the elected reaper's process id | lease_seconds |

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from tests.integration.broker.watch import Watch, until
 
 from retinue.broker.owner_check import OwnerCheck
@@ -96,7 +97,9 @@ async def test_runs_of_other_processes_are_not_looked_at(watch: Watch) -> None:
     assert phase(watch, run) is Phase.CLAIMED
 
 
-async def test_it_goes_on_checking_after_a_failed_check(watch: Watch) -> None:
+async def test_it_goes_on_checking_after_a_failed_check(
+    watch: Watch, caplog: pytest.LogCaptureFixture
+) -> None:
     run = watch.stage.root()
     watch.stage.claim(run)
     watch.link.fail_at = {"take_over": 1}
@@ -107,3 +110,5 @@ async def test_it_goes_on_checking_after_a_failed_check(watch: Watch) -> None:
     await asyncio.wait([loop])
 
     assert watch.link.calls["take_over"] == 2
+    assert "owner_check.failed error=StoreUnavailableError" in caplog.messages
+    assert not [record for record in caplog.records if record.exc_info], "an outage is nothing to look into"

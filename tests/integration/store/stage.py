@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import redis
 from tests.integration.store.attempt import Attempt
-from tests.integration.store.audit import Dump, dump
+from tests.integration.store.audit import Dump, audit, dump
 
 from retinue.contract import Event, SubagentState, child_run_id, new_run_id, partition_of
 from retinue.store import control, keys, launching, reading, running
@@ -281,6 +281,10 @@ class Stage:
 
     def dump(self) -> Dump:
         return dump(self.server, self.tenant, self.partition)
+
+    def audit(self) -> None:
+        """Asserts what must hold in the store at any moment."""
+        audit(self.dump(), self.tenant)
 
     def purge(self, found: Dump) -> None:
         """Removes what was found of the tenant, so that the next test's dump is short."""

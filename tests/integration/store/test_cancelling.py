@@ -7,13 +7,14 @@ from tests.integration.store.stage import Stage
 
 from retinue.contract import SubagentState
 from retinue.store import control, keys
+from retinue.store.call import RunKey
 from retinue.store.control import SWEEP_CHUNK, CancelReply, NeedsSweep
 from retinue.store.launching import Launched, ParentRefused
 from retinue.store.running import Ended, Stopped
 
 
-def _states(stage: Stage, *runs: object) -> list[SubagentState]:
-    return [stage.state(run) for run in runs]  # pyright: ignore[reportArgumentType]
+def _states(stage: Stage, *runs: RunKey) -> list[SubagentState]:
+    return [stage.state(run) for run in runs]
 
 
 def test_a_cancel_is_a_mark_that_every_reader_below_sees(stage: Stage) -> None:
@@ -79,18 +80,34 @@ def test_parents_are_swept_first_so_that_none_is_woken_in_vain(stage: Stage) -> 
     assert "run.resumed" not in [event.type for event in story]
 
 
-def test_a_sweep_of_many_goes_in_chunks(stage: Stage) -> None:
+def _with_many_children(stage: Stage) -> tuple[RunKey, list[RunKey]]:
+    """A waiting run with more children than one chunk of a sweep takes."""
     count = SWEEP_CHUNK + 10
     root = stage.root(max_live_children=100)
     parent = stage.calling(root, *["run_agent"] * count)
     batch = [stage.new_child(parent, index) for index in range(count)]
     assert isinstance(stage.launch(*batch, parent=parent.as_parent(1)), Launched)
-    stage.run(parent.suspend([stage.key(new.run_id) for new in batch]))
+    children = [stage.key(new.run_id) for new in batch]
+    stage.run(parent.suspend(children))
+    return root, children
+
+
+def test_a_sweep_of_many_goes_in_chunks(stage: Stage) -> None:
+    root, children = _with_many_children(stage)
     stage.cancel(root)
     chunks = stage.sweep(root)
-    assert [chunk.ended for chunk in chunks] == [SWEEP_CHUNK, count + 1 - SWEEP_CHUNK]
+    assert [chunk.ended for chunk in chunks] == [SWEEP_CHUNK, len(children) + 1 - SWEEP_CHUNK]
     assert stage.live(root) == []
     assert stage.queued() == []
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_sweep_walks_its_subtree_alone(stage: Stage, which: int) -> None:
+    root, children = _with_many_children(stage)
+    stage.cancel(children[which])
+    (chunk,) = stage.sweep(children[which])
+    assert (chunk.ended, chunk.cursor) == (1, "")
+    assert len(stage.live(root)) == len(children)
 
 
 def test_a_swept_child_wakes_a_parent_outside_the_mark(stage: Stage) -> None:

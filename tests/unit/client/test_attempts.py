@@ -8,7 +8,6 @@ from retinue.client import ErrorCode, SubagentLifecycleError
 from retinue.client.attempts import Attempts
 from retinue.contract import StoreError, StoreMemoryError, StoreReplyError, StoreUnavailableError
 
-
 REFUSED = StoreUnavailableError("refused")
 CUT = StoreUnavailableError("cut", sent=True)
 SILENT = StoreUnavailableError("no reply in time", sent=True, timed_out=True)

@@ -15,6 +15,8 @@ from retinue.store.urls import ServerAddress, without_password
         ("redis://10.0.0.5", ServerAddress("10.0.0.5", 6379)),
         ("redis://db:7000/3", ServerAddress("db", 7000, db=3)),
         ("redis://db:7000?db=4", ServerAddress("db", 7000, db=4)),
+        ("redis://db?username=me&password=pw", ServerAddress("db", 6379, username="me", password="pw")),
+        ("redis://db?heartbeat=10", ServerAddress("db", 6379, options=(("heartbeat", "10"),))),
         ("valkey://[::1]:7000/1", ServerAddress("::1", 7000, db=1)),
         ("redis://:s%2Fecret@db/0", ServerAddress("db", 6379, password="s/ecret")),
         ("redis://me:pw@db", ServerAddress("db", 6379, username="me", password="pw")),
@@ -54,6 +56,7 @@ def test_a_url_that_cannot_be_read_is_refused_without_its_password(url: str):
     with pytest.raises(SettingsError) as caught:
         ServerAddress.parse(url)
     assert "hunter2" not in str(caught.value)
+    assert caught.value.__context__ is None
     assert "To mend" in str(caught.value)
     assert "hunter2" not in without_password(url)
 
