@@ -16,7 +16,7 @@ from retinue.broker.wakeups import Wakes
 from retinue.contract import PARTITIONS, StoreError
 from retinue.store import keys, running
 from retinue.store.call import RunKey, text
-from retinue.store.running import Ended, Queued
+from retinue.store.replies import Ended, Queued
 from retinue.store.store import AsyncStore
 
 _log = logging.getLogger("retinue.reaper")

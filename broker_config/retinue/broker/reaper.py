@@ -21,7 +21,7 @@ from retinue.contract import PARTITIONS, RetinueError, StoreError
 from retinue.store import control, keys
 from retinue.store.call import RunKey, text
 from retinue.store.control import NeedsSweep
-from retinue.store.running import Ended
+from retinue.store.replies import Ended
 from retinue.store.store import AsyncStore
 
 _log = logging.getLogger("retinue.reaper")

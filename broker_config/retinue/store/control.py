@@ -10,7 +10,7 @@ from retinue.contract import SubagentState
 from retinue.store import keys
 from retinue.store.call import RunKey, ScriptCall, on_run, text, unexpected
 from retinue.store.record import WakeUp, WakeUpKind, parse_wake_up
-from retinue.store.running import Ended
+from retinue.store.replies import Ended
 from retinue.store.scripts import script
 
 SWEEP_CHUNK = 50

@@ -13,7 +13,7 @@ from retinue.broker.wakeups import Waker
 from retinue.store import running
 from retinue.store.call import RunKey
 from retinue.store.link import AsyncLink
-from retinue.store.running import NotClaimed
+from retinue.store.replies import Claimed, NotClaimed
 from retinue.testing.servers import PrivateServer
 
 
@@ -137,7 +137,7 @@ async def test_stale_messages_hide_a_lost_one_only_while_they_are_there(watch: W
 
     for run in watch.drain():
         reply = watch.stage.run(watch.stage.claim_call(watch.stage.key(run)))
-        assert not isinstance(reply, running.Claimed), "dropped"
+        assert not isinstance(reply, Claimed), "dropped"
     await look(shortfall)
 
     assert watch.messages() == [lost.run_id]

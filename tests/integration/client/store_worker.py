@@ -11,7 +11,7 @@ from retinue.client.ticket import Verdict
 from retinue.contract import ErrorClassification, Phase, SubagentHandle, SubagentState
 from retinue.store import running
 from retinue.store.call import RunKey
-from retinue.store.running import Claimed, Ended, Fence, Passed, Pin, Response
+from retinue.store.replies import Claimed, Ended, Fence, Passed, Pin, Response
 from retinue.store.store import Store
 from retinue.store.sync_link import SyncLink
 

@@ -17,7 +17,7 @@ from retinue.client import ErrorCode, SteerState, SubagentHandle, SubagentLifecy
 from retinue.contract import ErrorClassification
 from retinue.store import control
 from retinue.store.control import NeedsSweep
-from retinue.store.running import Ended
+from retinue.store.replies import Ended
 
 
 def refusal(call: Any, *args: object, **keywords: object) -> SubagentLifecycleError:

@@ -24,7 +24,7 @@ from retinue.client import (
 )
 from retinue.client.parent import current_parent
 from retinue.contract import child_run_id
-from retinue.store.running import Fence
+from retinue.store.replies import Fence
 
 
 @pytest.fixture

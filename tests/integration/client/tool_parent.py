@@ -9,7 +9,7 @@ from retinue.agents.effective import Inheritance
 from retinue.agents.grants import Grant
 from retinue.client.parent import ParentBinding
 from retinue.contract import Role, SubagentHandle
-from retinue.store.running import Fence
+from retinue.store.replies import Fence
 
 
 class ToolParent:

@@ -10,7 +10,7 @@ from retinue.contract import ErrorClassification, Phase, SubagentState
 from retinue.store import running
 from retinue.store.call import RunKey, ScriptCall
 from retinue.store.launching import Parent
-from retinue.store.running import Claimed, Fence, Passed, Pin, Response
+from retinue.store.replies import Claimed, Fence, Passed, Pin, Response
 
 if TYPE_CHECKING:
     from tests.integration.store.stage import Stage

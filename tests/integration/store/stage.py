@@ -21,7 +21,7 @@ from retinue.store.call import CommandCall, RunKey, ScriptCall
 from retinue.store.launching import Launched, NewRun, Parent
 from retinue.store.link import AsyncLink
 from retinue.store.reading import RunResult, RunView
-from retinue.store.running import Claimed
+from retinue.store.replies import Claimed, Ended, Suspended
 from retinue.store.store import AsyncStore, Store
 from retinue.store.sync_link import SyncLink
 
@@ -203,13 +203,13 @@ class Stage:
         attempt = self.calling(run, *["run_agent"] * children)
         launched = [self.child(attempt, index, **changes) for index in range(children)]
         suspended = self.run(attempt.suspend(launched))
-        assert isinstance(suspended, running.Suspended), suspended
+        assert isinstance(suspended, Suspended), suspended
         return attempt, launched
 
-    def end(self, run: RunKey, *, process: str = "p2", **how: Any) -> running.Ended:
+    def end(self, run: RunKey, *, process: str = "p2", **how: Any) -> Ended:
         """Claims a run and ends it; by itself unless told otherwise."""
         ended = self.run(self.asking(run, process=process).finish(**how))
-        assert isinstance(ended, running.Ended), ended
+        assert isinstance(ended, Ended), ended
         return ended
 
     # What stands in the store.

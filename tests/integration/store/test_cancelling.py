@@ -10,7 +10,7 @@ from retinue.store import control, keys
 from retinue.store.call import RunKey
 from retinue.store.control import SWEEP_CHUNK, CancelReply, NeedsSweep
 from retinue.store.launching import Launched, ParentRefused
-from retinue.store.running import Ended, Stopped
+from retinue.store.replies import Ended, Stopped
 
 
 def _states(stage: Stage, *runs: RunKey) -> list[SubagentState]:

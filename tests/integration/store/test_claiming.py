@@ -8,7 +8,7 @@ from tests.integration.store.stage import Stage
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import running
 from retinue.store.record import WakeUp
-from retinue.store.running import Claimed, Ended, NotClaimed, Suspended
+from retinue.store.replies import Claimed, Ended, NotClaimed, Stale, Suspended
 
 
 def test_the_first_claim_starts_the_run_and_hands_out_all_that_it_needs(stage: Stage) -> None:
@@ -147,4 +147,4 @@ def test_a_suspended_run_is_nobodys_until_it_is_queued(stage: Stage) -> None:
     parent, _ = stage.waiting(root)
     assert stage.owned() == []
     assert stage.run(stage.claim_call(root)) == NotClaimed("NOT_QUEUED", "waiting_children")
-    assert isinstance(stage.run(parent.suspend([])), Suspended | running.Stale)
+    assert isinstance(stage.run(parent.suspend([])), Suspended | Stale)

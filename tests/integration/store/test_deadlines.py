@@ -8,7 +8,7 @@ from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import control
-from retinue.store.running import Ended, Queued, Stopped
+from retinue.store.replies import Ended, Queued, Stopped
 
 
 def test_a_time_out_counts_from_the_launch_and_stands_among_the_timers(stage: Stage) -> None:

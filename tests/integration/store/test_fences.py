@@ -12,7 +12,7 @@ from tests.integration.store.stage import Stage
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import running
 from retinue.store.launching import ParentRefused
-from retinue.store.running import Stale
+from retinue.store.replies import Fence, Stale
 
 
 def _launch(stage: Stage, attempt: Attempt) -> Any:
@@ -104,6 +104,6 @@ def test_a_run_that_nobody_holds_has_an_empty_token_which_no_fence_can_have(stag
     root = stage.root()
     assert stage.server.hget(root.record, "tok") == ""
     with pytest.raises(ValueError, match="token"):
-        running.Fence(0, "")
+        Fence(0, "")
     with pytest.raises(ValueError, match="token"):
         running.claim(root, token="", process="p1", capable="")

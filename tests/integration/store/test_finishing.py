@@ -8,7 +8,7 @@ from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import keys
-from retinue.store.running import Ended
+from retinue.store.replies import Ended
 
 
 def test_a_finished_run_is_terminal_and_leaves_every_index(stage: Stage) -> None:

@@ -9,7 +9,8 @@ from tests.integration.store.attempt import PIN
 from tests.integration.store.stage import Stage
 
 from retinue.contract import StoreReplyError, SubagentState
-from retinue.store.running import PROGRESS_KEPT, Pin, Recorded, Stopped
+from retinue.store.replies import Pin, Recorded, Stopped
+from retinue.store.running import PROGRESS_KEPT
 
 
 def test_the_first_boundary_sets_the_run_running_and_pins_its_spec(stage: Stage) -> None:

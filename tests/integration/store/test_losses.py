@@ -11,7 +11,7 @@ from tests.integration.store.stage import Stage
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import control, running
 from retinue.store.call import RunKey
-from retinue.store.running import Ended, Queued, Stale
+from retinue.store.replies import Ended, Queued, Stale
 
 
 def _take_over(stage: Stage, run: RunKey, *, process: str = "p1", dead: bool = True) -> Any:

@@ -12,7 +12,7 @@ from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, StoreMemoryError, SubagentState
 from retinue.store import control, reading, running
-from retinue.store.running import Pin
+from retinue.store.replies import Pin
 
 LONGEST = "x" * 64
 ODD = "x" + "é" * 200  # a cut after an even number of bytes splits a character

@@ -19,7 +19,17 @@ from tests.integration.store.stage import Stage, SyncRunner
 from retinue.contract import SubagentState
 from retinue.store import control, running
 from retinue.store.launching import Launched, ParentRefused
-from retinue.store.running import Claimed, Ended, NotClaimed, Overtaken, Ready, Stopped, Suspended
+from retinue.store.replies import (
+    Claimed,
+    Ended,
+    NotClaimed,
+    Overtaken,
+    Queued,
+    Ready,
+    Recorded,
+    Stopped,
+    Suspended,
+)
 from retinue.testing.servers import PrivateServer
 
 ROUNDS = 200
@@ -190,8 +200,8 @@ def test_a_dead_process_comes_back_while_its_run_is_taken_over(stage: Stage, rac
         write = attempt.tool(0, "found")
         take = running.take_over(attempt.run, process=stage.process("p1"), dead=True, losses_before_end=3)
         written, queued = race(lambda call=write: stage.run(call), lambda call=take: stage.run(call))
-        assert isinstance(queued, running.Queued)
+        assert isinstance(queued, Queued)
         journal = stage.claim(attempt.run, process="p3").claimed.journal
-        assert journal == ({"1:0": '"found"'} if isinstance(written, running.Recorded) else {})
+        assert journal == ({"1:0": '"found"'} if isinstance(written, Recorded) else {})
         outcomes[type(written).__name__] += 1
     assert set(outcomes) == {"Recorded", "Stale"}, outcomes

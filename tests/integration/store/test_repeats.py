@@ -11,7 +11,7 @@ from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, StoreReplyError, SubagentState
 from retinue.store import control, running
-from retinue.store.running import Ended, NotClaimed, Queued, Recorded, Stale, Suspended
+from retinue.store.replies import Claimed, Ended, Fence, NotClaimed, Queued, Recorded, Stale, Suspended
 
 Prepare = Callable[[Stage], Any]
 
@@ -209,7 +209,7 @@ def _then_ended(stage: Stage, run: Any) -> None:
     _then_a_boundary_further(stage, run)
     token = stage.server.hget(run.record, "tok")
     epoch = stage.record(run).epoch
-    claimed = Attempt(stage, run, None, running.Fence(epoch, token))  # pyright: ignore[reportArgumentType]
+    claimed = Attempt(stage, run, None, Fence(epoch, token))  # pyright: ignore[reportArgumentType]
     stage.run(claimed.finish(SubagentState.FAILED, ErrorClassification.TOOL_ERROR))
 
 
@@ -284,7 +284,7 @@ def test_late_repeats_of_a_past_iteration_change_nothing(stage: Stage) -> None:
 
 def _timeless(answer: Any) -> Any:
     """Without the server's clock, which a repeat may tell anew."""
-    if isinstance(answer, running.Claimed):
+    if isinstance(answer, Claimed):
         return (
             answer.fence,
             answer.record,

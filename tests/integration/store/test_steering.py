@@ -8,7 +8,7 @@ from tests.integration.store.stage import Stage
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import control
 from retinue.store.control import SteerReply
-from retinue.store.running import Ended, Overtaken, Pin, Stopped
+from retinue.store.replies import Ended, Overtaken, Pin, Stopped
 
 
 def _dispositions(stage: Stage, attempt_or_run: object) -> list[str]:

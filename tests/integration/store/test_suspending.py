@@ -7,7 +7,7 @@ from tests.integration.store.stage import Stage
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import launching
 from retinue.store.record import WakeUp
-from retinue.store.running import Ended, Ready, Stopped, Suspended
+from retinue.store.replies import Ended, Ready, Stopped, Suspended
 
 
 def _wake(stage: Stage, root_id: str, number: int) -> WakeUp:

@@ -21,7 +21,7 @@ from retinue.contract import (
 )
 from retinue.store import control, running
 from retinue.store.call import RunKey
-from retinue.store.running import Fence
+from retinue.store.replies import Fence
 
 # The table allows it for a run that is refused before any claim; no operation does that yet.
 NOT_DONE_YET = {SubagentState.PENDING: {SubagentState.FAILED}}

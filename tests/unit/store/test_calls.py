@@ -12,7 +12,7 @@ from retinue.store import control, launching, reading, running
 from retinue.store.call import CommandCall, RunKey, ScriptCall
 from retinue.store.launching import NewRun
 from retinue.store.record import WakeUp, WakeUpKind, parse_wake_up
-from retinue.store.running import Fence, Response
+from retinue.store.replies import Fence, Response
 
 RUN = RunKey("acme", new_run_id(7))
 FENCE = Fence(3, "token")

@@ -13,7 +13,7 @@ from retinue.client.ticket import Ticket
 from retinue.contract import Role, SubagentLaunchRequest, new_run_id
 from retinue.store.call import RunKey
 from retinue.store.record import Record
-from retinue.store.running import Claimed, Fence
+from retinue.store.replies import Claimed, Fence
 from retinue.worker.held import HeldRun
 
 KEY = RunKey("acme", new_run_id(7))

@@ -15,7 +15,7 @@ from retinue.contract import ErrorClassification, RetinueError, SettingsError, S
 from retinue.store import running
 from retinue.store.call import RunKey
 from retinue.store.record import WakeUp
-from retinue.store.running import Claimed, Ended, NotClaimed, Overtaken, Queued, Stale
+from retinue.store.replies import Claimed, Ended, NotClaimed, Overtaken, Queued, Stale
 from retinue.worker.held import HeldRun
 from retinue.worker.hints import CancelHints
 from retinue.worker.loop import AgentLoop

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from retinue.contract import ErrorClassification, Phase, SubagentState
 from retinue.store import running
-from retinue.store.running import Ready, Stale, Stopped, Suspended
+from retinue.store.replies import Ready, Stale, Stopped, Suspended
 from retinue.worker.delegation import Delegation
 from retinue.worker.held import HeldRun
 from retinue.worker.models import ToolCall

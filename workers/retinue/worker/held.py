@@ -15,7 +15,7 @@ from retinue.client.ticket import Ticket
 from retinue.contract import Usage
 from retinue.store.call import RunKey
 from retinue.store.record import Record
-from retinue.store.running import Claimed, Fence
+from retinue.store.replies import Claimed, Fence
 
 
 @dataclass(slots=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from retinue.contract import ErrorClassification, Phase, SubagentState, canonical_json
 from retinue.store import running
-from retinue.store.running import Passed, Pin, Recorded, Response, Stale, Stopped
+from retinue.store.replies import Passed, Pin, Recorded, Response, Stale, Stopped
 from retinue.worker.asking import Aborted, ask
 from retinue.worker.calls import CallAnswers, stopped
 from retinue.worker.held import HeldRun

@@ -14,7 +14,7 @@ from retinue.agents.tool import AnyTool
 from retinue.agents.tool_result import ToolResultError, result_text
 from retinue.client.parent import current_parent
 from retinue.store import running
-from retinue.store.running import Stale
+from retinue.store.replies import Stale
 from retinue.worker.held import HeldRun
 from retinue.worker.models import ToolCall
 from retinue.worker.parent import RunningCall

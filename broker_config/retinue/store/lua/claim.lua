@@ -59,6 +59,7 @@ redis.call('ZREM', P .. 'q:' .. f[10], member)
 redis.call('SADD', P .. 'own:' .. ARGV[6], member)
 local first = f[1] == 'PENDING'
 local state, phase = first and 'STARTING' or 'RUNNING', first and 'claimed' or 'tool_call'
+-- An object knows no boundary: it passes STARTING in this very step.
 if kind == 'o' then state, phase = 'RUNNING', 'tool_call' end
 redis.call('HSET', run, 'st', state, 'ph', phase, 'tok', token, 'own', ARGV[6], 'op', '', 'rp', '', 'up', now, 'cs', kind)
 if first then

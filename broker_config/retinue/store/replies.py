@@ -1,0 +1,168 @@
+"""What a worker tells the store of a run, and what the store may answer: frozen values, matched by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retinue.contract import Phase, SubagentState
+from retinue.store.record import Record, WakeUp
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What proves that an attempt may write: both parts must match the record's.
+
+    Raises:
+        ValueError: The token is empty, which is how a record says that nobody holds it.
+    """
+
+    epoch: int
+    token: str
+
+    def __post_init__(self) -> None:
+        if not self.token:
+            raise ValueError("a fence needs the token of a claim")
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The effective spec that a run keeps for its life.
+
+    Args:
+        digest: Of the spec; runs of a tree with the same one share it.
+        spec_json: The spec.
+        max_iterations: The effective limit of model requests.
+        model, provider: What a status shows; "" = none.
+    """
+
+    digest: str
+    spec_json: str
+    max_iterations: int
+    model: str
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A run that this process holds now, with all that it needs to go on.
+
+    Args:
+        fence: For every further write.
+        now_ms: The server's clock.
+        record: As it is after the claim.
+        request_json: As launched.
+        spec_json: The pinned effective spec, None before the first boundary.
+        thread: The messages, JSON fragments in the model API's format.
+        journal: Results of the running iteration: slot (iteration:index) -> JSON string.
+        grants: Those of the run and its ancestors that narrow, root first.
+    """
+
+    fence: Fence
+    now_ms: int
+    record: Record
+    request_json: str
+    spec_json: str | None
+    thread: list[str]
+    journal: dict[str, str]
+    grants: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class NotClaimed:
+    """Nothing to do here: GONE, NOT_QUEUED (another wake-up was first) or NOT_CAPABLE (`detail` = agent)."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is terminal. `wakeup` is owed to its parent."""
+
+    state: SubagentState
+    wakeup: WakeUp | None
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The boundary is passed: ask the model.
+
+    Args:
+        iteration: Of this request, from 1 on.
+        messages: The results that joined the thread, in request order.
+        steers: Texts that wait to be seen, oldest first.
+    """
+
+    iteration: int
+    messages: list[str]
+    steers: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The boundary is closed: CANCEL, INTERRUPT, DEADLINE or MAX_ITERATIONS."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The attempt does not own the run (any more): stop, and write nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """It stands in the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """The run has left this process; `open` calls must be answered before it is queued again."""
+
+    open: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """All calls have been answered meanwhile: go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """A steer came before the finish: pass another boundary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """The run is queued again and owed a wake-up."""
+
+    wakeup: WakeUp
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A model response to be recorded.
+
+    Args:
+        iteration: Of its boundary.
+        thread_length: Messages before it.
+        steers: How many of the boundary's steers it has seen.
+        phase: What comes next: tool_call, or model_call when it calls nothing.
+        messages: To append: a message for each steer, then the assistant's.
+        tools: Names of the tools it calls, in request order.
+        partial: Text beside the calls, kept as the partial result.
+        input_tokens, output_tokens, cached_tokens, reasoning_tokens: Of this request.
+    """
+
+    iteration: int
+    thread_length: int
+    steers: int
+    phase: Phase
+    messages: Sequence[str]
+    tools: Sequence[str]
+    partial: str | None
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    reasoning_tokens: int
