@@ -21,6 +21,7 @@ from retinue.broker.reaper import Reaper
 from retinue.broker.routes import private_queue
 from retinue.broker.wakeups import Waker
 from retinue.client.planning import LaunchPlanner
+from retinue.contract import StoreError
 from retinue.store.async_subscription import AsyncSubscriptions
 from retinue.store.call import RunKey
 from retinue.store.link import AsyncLink
@@ -150,9 +151,10 @@ class WorkerRuntime:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._attempts, return_exceptions=True)
         self._tasks.clear()
-        if not await owned_members(self._link, self._prepared.process):
-            # Else the entry stays, so that the reaper finds what could not be handed back.
-            await withdraw(self._link, self._prepared.process)
+        # The entry stays where a run could not be handed back, so that the reaper finds it.
+        with suppress(StoreError):
+            if not await owned_members(self._link, self._prepared.process):
+                await withdraw(self._link, self._prepared.process)
         await asyncio.to_thread(self._prepared.lease.close)
         await self._model.close()
         await self._subscriptions.close()
