@@ -29,6 +29,8 @@ _PUSH_ONCE = "if redis.call('SADD', 'noted', ARGV[2]) == 1 then redis.call('RPUS
 
 
 class DummyRuntime:
+    takes_work = True
+
     def __init__(self, app: Celery, pool: RunPool) -> None:
         self.pool = pool
         self.link = AsyncLink(os.environ["RETINUE_STORE_URL"])

@@ -396,12 +396,13 @@ def test_a_model_that_is_busy_is_asked_again(rig: RunRig, lifecycle: SubagentLif
 
 
 def test_a_stream_that_is_cut_is_asked_for_again(rig: RunRig, lifecycle: SubagentLifecycle) -> None:
-    script(rig, "hand", "cut").call("append", {"line": "cut"}).fault(CutStream(), times=1).then("done")
-    handle = lifecycle.launch(agent="hand", goal="cut")
+    severed = script(rig, "hand", "severed").call("append", {"line": "severed"})
+    severed.fault(CutStream(), times=1).then("done")
+    handle = lifecycle.launch(agent="hand", goal="severed")
 
     assert rig.result(lifecycle, handle).summary == "done"
-    assert [line.split()[1] for line in rig.ledger()].count("cut") == 1
-    assert len(requests(rig, "cut")) == 3
+    assert [line.split()[1] for line in rig.ledger()].count("severed") == 1
+    assert len(requests(rig, "severed")) == 3
 
 
 def test_a_model_that_never_answers_fails_the_run_with_what_it_had(

@@ -39,10 +39,11 @@ print(json.dumps([ask(*question) for question in json.load(sys.stdin)]))
 """
 
 
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[RunRig]:
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunRig]:
     """A server whose data outlasts it."""
-    with run_rig(tmp_path, agents="control_agents", appendonly=True) as rig:
+    directory: Path = tmp_path_factory.mktemp("handles")
+    with run_rig(directory, agents="control_agents", appendonly=True) as rig:
         yield rig
 
 
@@ -69,12 +70,13 @@ def ask_elsewhere(rig: RunRig, questions: list[tuple[str, Any]]) -> list[dict[st
 def test_handles_work_in_another_process_after_everything_was_restarted(rig: RunRig) -> None:
     script(rig, "kept").call("append", {"line": "kept"}).then("kept answer")
     script(rig, "going").call("append", {"line": "going"}).then("late answer").hold("going")
-    worker = rig.worker(concurrency=2)
+    [worker] = rig.keep_workers(1, concurrency=4)
     lifecycle = rig.lifecycle("customer")
     kept = lifecycle.launch(agent="hand", goal="kept", metadata={"ticket": 7})
     result = rig.result(lifecycle, kept)
     going = lifecycle.launch(agent="hand", goal="going")
-    rig.model.wait_for(lambda model: len([r for r in model.requests("hand") if r.turn == 1]) == 2)
+    rig.wait_until(lambda: len(rig.ledger()) == 2, "both have written")
+    rig.model.wait_for(lambda model: model.in_flight("hand") == 1, timeout_s=30)
     questions: list[tuple[str, Any]] = [
         ("customer", kept.to_dict()),
         ("customer", going.to_dict()),
@@ -85,7 +87,7 @@ def test_handles_work_in_another_process_after_everything_was_restarted(rig: Run
     worker.kill()
     rig.server.restart()
     rig.model.release("going")
-    rig.worker(concurrency=2)
+    rig.keep_workers(1, concurrency=4)
     first, second, foreign = ask_elsewhere(rig, questions)
 
     assert first["result"] == json.loads(json.dumps(result.to_dict()))
@@ -105,7 +107,7 @@ def test_handles_work_in_another_process_after_everything_was_restarted(rig: Run
 
 def test_forged_and_malformed_handles_get_the_unknown_answers(rig: RunRig) -> None:
     script(rig, "real").say("secret")
-    rig.worker()
+    rig.keep_workers(1, concurrency=4)
     lifecycle = rig.lifecycle()
     handle = lifecycle.launch(agent="hand", goal="real")
     rig.result(lifecycle, handle)
@@ -135,8 +137,8 @@ def test_forged_and_malformed_handles_get_the_unknown_answers(rig: RunRig) -> No
 
 def test_a_correlation_id_names_one_run_also_after_a_restart(rig: RunRig) -> None:
     script(rig, "ticket").say("done")
-    rig.worker()
-    lifecycle = rig.lifecycle("customer")
+    rig.keep_workers(1, concurrency=4)
+    lifecycle = rig.lifecycle("ticketing")
     request: dict[str, Any] = {"agent": "hand", "goal": "ticket", "correlation_id": "ticket-9001"}
     handle = lifecycle.launch(request)
     rig.result(lifecycle, handle)

@@ -141,6 +141,7 @@ def test_a_run_lends_one_slot_however_many_of_its_calls_wait(
     script(rig, "boss", "lend").call("wait_for_many", {"count": 4}).call("wait_for_many", {"count": 4}).then(
         "${results}"
     )
+    script(rig, "hand", "many").say("done").pace(first_byte_after_s=0.1)
     rig.model.forget()
     handle = lifecycle.launch(agent="boss", goal="lend")
     result = rig.result(lifecycle, handle)

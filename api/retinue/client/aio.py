@@ -13,6 +13,7 @@ from retinue.client.parent import ParentRun
 from retinue.client.reads import (
     FOLLOW_EVERY_S,
     EventCursor,
+    PageCursor,
     checked_page,
     checked_place,
     chunks,
@@ -173,13 +174,12 @@ class AsyncSubagentLifecycle:
         """Mirrors `SubagentLifecycle.list`."""
         scope, connections = self._calls.scope, self._calls.connections()
         session, window = scope.listed_session(session_id), checked_page(offset, limit)
-        run_ids = await connections.store.run(
-            reading.read_session(scope.tenant, session, offset=window[0], limit=window[1])
-        )
+        cursor = PageCursor(scope.tenant, session, *window)
         page: list[SubagentStatus] = []
-        for chunk in chunks([RunKey(scope.tenant, run_id) for run_id in run_ids]):
-            runs = await connections.store.run_all([reading.read_result(key) for key in chunk])
-            page += answers.page_of(await connections.keyring.ring(), scope.tenant, chunk, runs)
+        while (part := cursor.next_read()) is not None:
+            for chunk in chunks(cursor.take(await connections.store.run(part))):
+                runs = await connections.store.run_all([reading.read_result(key) for key in chunk])
+                page += answers.page_of(await connections.keyring.ring(), scope.tenant, chunk, runs)
         return tuple(page)
 
     def events(self, handle: object, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retinue.contract import ErrorCode, SubagentLifecycleError
-from retinue.store.launching import DuplicateCorrelation, IdConflict, LimitReached, ParentRefused
+from retinue.store.launching import DuplicateCorrelation, IdConflict, LimitReached, ParentRefused, ThreadBusy
 
 MAY_BE_NEW = frozenset(
     {
@@ -15,7 +15,7 @@ MAY_BE_NEW = frozenset(
 )
 """Faults that a fresh look at the catalogue may cure: what they miss may have been advertised just now."""
 
-LaunchRefusal = DuplicateCorrelation | IdConflict | LimitReached | ParentRefused
+LaunchRefusal = DuplicateCorrelation | IdConflict | LimitReached | ParentRefused | ThreadBusy
 
 _PARENT_FAULTS = {
     "CANCELLED": "it is being cancelled",
@@ -62,6 +62,14 @@ def refusal(reply: LaunchRefusal, *, correlation_id: str | None = None) -> Subag
                 field="parent",
                 mend="launch before the run ends",
                 code=ErrorCode.PARENT_ENDED,
+            )
+        case ThreadBusy(run_id=run_id):
+            return SubagentLifecycleError(
+                f"the run {run_id} is still writing to the conversation",
+                field="conversation",
+                limit="one live run at a time",
+                mend="launch again when that run has ended",
+                code=ErrorCode.CAPACITY_REACHED,
             )
         case IdConflict(run_id=run_id):
             return SubagentLifecycleError(

@@ -12,6 +12,7 @@ from retinue.client.parent import ParentRun
 from retinue.client.reads import (
     FOLLOW_EVERY_S,
     EventCursor,
+    PageCursor,
     checked_page,
     checked_place,
     chunks,
@@ -245,17 +246,16 @@ class SubagentLifecycle:
         Args:
             session_id: An operator's choice; others may leave it out.
             offset: How many of the newest to pass over.
-            limit: Longest page. It may be shorter: runs that have expired are left out.
+            limit: Longest page. Runs that have expired do not count.
         """
         scope, connections = self._calls.scope, self._calls.connections()
         session, window = scope.listed_session(session_id), checked_page(offset, limit)
-        run_ids = connections.store.run(
-            reading.read_session(scope.tenant, session, offset=window[0], limit=window[1])
-        )
+        cursor = PageCursor(scope.tenant, session, *window)
         page: list[SubagentStatus] = []
-        for chunk in chunks([RunKey(scope.tenant, run_id) for run_id in run_ids]):
-            runs = connections.store.run_all([reading.read_result(key) for key in chunk])
-            page += answers.page_of(connections.keyring.ring(), scope.tenant, chunk, runs)
+        while (part := cursor.next_read()) is not None:
+            for chunk in chunks(cursor.take(connections.store.run(part))):
+                runs = connections.store.run_all([reading.read_result(key) for key in chunk])
+                page += answers.page_of(connections.keyring.ring(), scope.tenant, chunk, runs)
         return tuple(page)
 
     def events(self, handle: object, *, after: int = 0, follow: bool = False) -> Iterator[Event]:

@@ -142,6 +142,7 @@ class LaunchPlanner:
             result_ttl_s=settings.result_ttl_seconds,
             broker_list=queue_key(queue, request.priority.step) if self._template else None,
             envelope=self._envelope(tenant, run_id, name, queue, request.priority.step, parent),
+            lacks_worker=not snapshot.can_run(name),
         )
         return Plan(new_run, ticket, settings.result_ttl_seconds + settings.conversation_ttl_seconds)
 

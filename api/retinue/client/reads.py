@@ -7,13 +7,16 @@ from typing import TypeVar
 
 from retinue.contract import COUNT_MAX, Event, SubagentLifecycleError, partition_of_run
 from retinue.store import keys
-from retinue.store.call import CommandCall, RunKey
-from retinue.store.reading import RunView, read_events
+from retinue.store.call import CommandCall, RunKey, ScriptCall
+from retinue.store.reading import ListedRoots, RunView, list_roots, read_events
 
 T = TypeVar("T")
 RUNS_A_READ = 100
 """Runs that are read in one round trip."""
 
+
+LISTED_A_READ = (50, 500)
+"""Fewest and most entries of a list that are looked at in one round trip."""
 
 EVENTS_A_READ = 1000
 FOLLOW_EVERY_S = 0.25
@@ -43,6 +46,38 @@ class EventCursor:
         if events:
             self._after = events[-1].sequence
         return events
+
+
+class PageCursor:
+    """A page of a session's list, filled although runs that have expired still stand in it.
+
+    Args:
+        tenant, session_id: Whose list.
+        offset: How many of the newest runs to pass over.
+        limit: Longest page.
+    """
+
+    def __init__(self, tenant: str, session_id: str, offset: int, limit: int) -> None:
+        self._tenant = tenant
+        self._session_id = session_id
+        self._skip = offset
+        self._want = limit
+        self._place: int | None = 0
+
+    def next_read(self) -> ScriptCall[ListedRoots] | None:
+        """The next part of the list; None = the page is full, or the list at its end."""
+        if self._place is None or not self._want:
+            return None
+        most = min(LISTED_A_READ[1], max(LISTED_A_READ[0], self._skip + self._want))
+        return list_roots(self._tenant, self._session_id, place=self._place, most=most)
+
+    def take(self, listed: ListedRoots) -> list[RunKey]:
+        """Moves on behind what was read; the runs of it that belong to the page."""
+        self._place = listed.next_place
+        page = listed.run_ids[self._skip :][: self._want]
+        self._skip = max(0, self._skip - len(listed.run_ids))
+        self._want -= len(page)
+        return [RunKey(self._tenant, run_id) for run_id in page]
 
 
 def checked_place(after: object) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -93,6 +94,26 @@ class Backlog:
         return found
 
 
-def known_queues(settings: Settings, snapshot: CatalogueSnapshot) -> list[str]:
-    """Every queue that runs may wait in, sorted: the settings' and those that workers advertise."""
-    return sorted({settings.queue, *settings.routes.values(), *snapshot.queues})
+async def waited_in(link: Pipelines) -> dict[str, list[int]]:
+    """The queues that runs wait in, or did not long ago, each with the partitions where.
+
+    Raises:
+        StoreError: The store could not be asked.
+    """
+    replies = await run_pipeline(link, [("SMEMBERS", keys.queues(number)) for number in range(PARTITIONS)])
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for number, reply in enumerate(replies):
+        for queue in reply:
+            found[text(queue)].append(number)
+    return dict(found)
+
+
+def known_queues(settings: Settings, snapshot: CatalogueSnapshot, waited: Iterable[str]) -> list[str]:
+    """Every queue to look at, sorted.
+
+    Args:
+        settings: Of this process: its routes name queues that no worker may serve yet.
+        snapshot: What workers advertise.
+        waited: The queues that runs wait in: a client may have routes that nobody else knows.
+    """
+    return sorted({settings.queue, *settings.routes.values(), *snapshot.queues, *waited})

@@ -13,7 +13,7 @@ from retinue.broker.links import Pipelines, run_pipeline
 from retinue.broker.routes import private_queue, queue_keys
 from retinue.broker.settings import Settings
 from retinue.broker.wakeups import Wakes
-from retinue.contract import PARTITIONS, StoreError
+from retinue.contract import PARTITIONS, StoreError, StoreUnavailableError
 from retinue.store import keys, running
 from retinue.store.call import RunKey, text
 from retinue.store.replies import Ended, Queued
@@ -71,11 +71,22 @@ class Casualties:
         self._missed = {name: self._missed.get(name, 0) + 1 for name in workers if name not in live}
         dead = [name for name, looks in self._missed.items() if looks >= LOOKS_BEFORE_DEATH]
         for process in dead:
-            await self._bury(workers[process])
             del self._missed[process]
+            await self._bury_alone(workers[process])
         if dead or time.monotonic() >= self._next_gone:
             self._next_gone = time.monotonic() + GONE_EVERY_S
             await self._look_after_gone()
+
+    async def _bury_alone(self, worker: WorkerEntry) -> None:
+        """A process that cannot be buried must not keep the others from it; it is counted anew."""
+        try:
+            await self._bury(worker)
+        except StoreUnavailableError:
+            raise
+        except Exception as fault:
+            _log.error(
+                "worker.not_buried process=%s error=%s", worker.process, type(fault).__name__, exc_info=fault
+            )
 
     async def _bury(self, worker: WorkerEntry) -> None:
         """Takes over what the process held; its entry goes last, so that a crash here only repeats it."""
@@ -127,6 +138,7 @@ async def take_over(
     *,
     dead: bool,
     losses_before_end: int,
+    counted: bool = True,
     spare: Callable[[str], bool] = lambda _member: False,
 ) -> int:
     """Takes runs from a process, and wakes them.
@@ -135,6 +147,7 @@ async def take_over(
         members: The runs, as they stand in its owner sets.
         dead: The process is gone; else it says itself that it does not run them.
         losses_before_end: Counted losses after which a run fails with WORKER_LOST.
+        counted: False = the process stops in good order, which is nothing that the runs can help.
         spare: Asked just before each: True = leave this one.
 
     Returns:
@@ -147,7 +160,9 @@ async def take_over(
     async def take(run: RunKey) -> Queued | Ended | None:
         if spare(run.member):
             return None
-        call = running.take_over(run, process=process, dead=dead, losses_before_end=losses_before_end)
+        call = running.take_over(
+            run, process=process, dead=dead, losses_before_end=losses_before_end, counted=counted
+        )
         reply = await store.run(call)
         if reply is not None and reply.wakeup is not None:
             await waker.send(reply.wakeup)

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Final, TypeVar
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, Final, Protocol, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
 
 from retinue.broker.links import AsyncExecutes
+from retinue.broker.routes import private_queue
 from retinue.store import keys
-from retinue.store.call import CommandCall, mapping, texts
-from retinue.store.store import AsyncStore, Store
+from retinue.store.call import CommandCall, texts
+from retinue.store.store import Store
 
 REMEMBERED_S: Final = 30 * 24 * 3600
 """How long a name stays known after it was last advertised."""
@@ -27,7 +32,19 @@ CACHE_S: Final = 5.0
 LOOKED_AFTER_S: Final = 3600.0
 """How long the reaper still looks for what comes to a process that is gone."""
 
+MOST_TRIMMED: Final = 100
+"""Names that one advertisement forgets."""
+
 T = TypeVar("T")
+_log = logging.getLogger("retinue.catalogue")
+
+
+class AsyncReads(Protocol):
+    """A store that answers reads: an AsyncStore, or one that waits for the store."""
+
+    async def run(self, call: CommandCall[T], /) -> T:
+        """The answer to one read."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +62,13 @@ class WorkerEntry:
     """
 
     process: str
-    host: str
-    pid: int
-    started_at: float
-    queues: tuple[str, ...]
-    private_queue: str
-    agents: tuple[str, ...]
-    slots: int
+    host: str = ""
+    pid: int = 0
+    started_at: float = 0.0
+    queues: tuple[str, ...] = ()
+    private_queue: str = ""
+    agents: tuple[str, ...] = ()
+    slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +111,10 @@ class CatalogueSnapshot:
             (worker for worker in self.workers.values() if agent in worker.agents), key=lambda w: w.process
         )
 
+    def can_run(self, agent: str) -> bool:
+        """Whether some live worker says that it can run an agent; "" = the default one, which all can."""
+        return any(not agent or agent in worker.agents for worker in self.workers.values())
+
     @property
     def queues(self) -> frozenset[str]:
         """Every queue that somebody serves or that an agent is routed to."""
@@ -102,11 +123,14 @@ class CatalogueSnapshot:
 
 
 def read_workers() -> CommandCall[dict[str, WorkerEntry]]:
-    """The workers that have not been taken out."""
+    """The workers that have not been taken out.
+
+    Of an entry that cannot be read only the name counts: whether that process lives, its lease tells, and
+    what a dead one held must be taken over all the same.
+    """
 
     def parse(reply: Any) -> dict[str, WorkerEntry]:
-        found = (_read(WorkerEntry, json.loads(raw)) for raw in mapping(reply).values())
-        return {worker.process: worker for worker in found}
+        return {process: _worker(process, raw) for process, raw in _fields(reply).items()}
 
     return CommandCall(("HGETALL", keys.WORKERS), parse)
 
@@ -121,10 +145,13 @@ def read_leases(processes: Sequence[str]) -> CommandCall[frozenset[str]]:
 
 
 def read_names() -> CommandCall[dict[str, dict[str, Any]]]:
-    """Every remembered name (`agent:`, `toolset:`, `provider:`) with what was said of it."""
+    """Every remembered name (`agent:`, `toolset:`, `provider:`) with what was said of it, if it can be read."""
 
     def parse(reply: Any) -> dict[str, dict[str, Any]]:
-        return {name: json.loads(raw) for name, raw in mapping(reply).items()}
+        found = {name: _object(raw) for name, raw in _fields(reply).items()}
+        for name in (name for name, value in found.items() if value is None):
+            _say_unreadable(name)
+        return {name: value for name, value in found.items() if value is not None}
 
     return CommandCall(("HGETALL", keys.CATALOGUE), parse)
 
@@ -132,7 +159,7 @@ def read_names() -> CommandCall[dict[str, dict[str, Any]]]:
 def snapshot_of(
     workers: Mapping[str, WorkerEntry], names: Mapping[str, Mapping[str, Any]], now: float
 ) -> CatalogueSnapshot:
-    """What stands in the store, without the names that are too old.
+    """What stands in the store, without the names that are too old, or that cannot be read.
 
     Args:
         now: Epoch seconds.
@@ -142,17 +169,24 @@ def snapshot_of(
     providers: set[str] = set()
     for key, value in names.items():
         kind, _, name = key.partition(":")
-        if value["last_seen"] < now - REMEMBERED_S:
+        seen = value.get("last_seen")
+        if not isinstance(seen, int | float):
+            _say_unreadable(key)
             continue
-        match kind:
-            case "agent":
-                agents[name] = _read(AgentEntry, value)
-            case "toolset":
-                toolsets[name] = tuple(value["tools"])
-            case "provider":
-                providers.add(name)
-            case _:
-                continue  # of a newer version
+        if seen < now - REMEMBERED_S:
+            continue
+        try:
+            match kind:
+                case "agent":
+                    agents[name] = _AGENT.validate_python({**value, "name": name})
+                case "toolset":
+                    toolsets[name] = _TOOLS.validate_python(value.get("tools", ()))
+                case "provider":
+                    providers.add(name)
+                case _:
+                    continue  # of a newer version
+        except ValidationError:
+            _say_unreadable(key)
     return CatalogueSnapshot(workers, agents, toolsets, frozenset(providers))
 
 
@@ -178,12 +212,18 @@ async def advertise(
 ) -> None:
     """Says that a worker is there and what it can run; to be repeated now and then.
 
+    It also forgets some of the names that nobody has advertised for 30 days.
+
     Raises:
         StoreError: The store did not take it.
     """
     await link.execute("HSET", keys.WORKERS, worker.process, json.dumps(asdict(worker)))
     await link.execute("ZREM", keys.GONE, worker.process)
     await link.execute(*advertise_command(entries, providers, now))
+    names = read_names().parse(await link.execute("HGETALL", keys.CATALOGUE))
+    old = [name for name, value in names.items() if _is_old(value, now)]
+    if old:
+        await link.execute("HDEL", keys.CATALOGUE, *old[:MOST_TRIMMED])
 
 
 async def withdraw(link: AsyncExecutes, process: str) -> None:
@@ -239,7 +279,7 @@ class Catalogue:
 class AsyncCatalogue:
     """Mirrors `Catalogue`."""
 
-    def __init__(self, store: AsyncStore) -> None:
+    def __init__(self, store: AsyncReads) -> None:
         self._store = store
         self._read: tuple[float, CatalogueSnapshot] | None = None
 
@@ -258,13 +298,44 @@ def _of(workers: Mapping[str, WorkerEntry], live: frozenset[str]) -> dict[str, W
     return {process: worker for process, worker in workers.items() if process in live}
 
 
-def _read(kind: type[T], value: Mapping[str, Any]) -> T:
-    """An entry; what a newer version has added to it is passed over."""
-    known = {field.name for field in fields(kind)}  # pyright: ignore[reportArgumentType]
-    return kind(
-        **{
-            name: tuple(item) if isinstance(item, list) else item
-            for name, item in value.items()
-            if name in known
-        }
-    )
+_WORKER: Final = TypeAdapter(WorkerEntry)
+_AGENT: Final = TypeAdapter(AgentEntry)
+_TOOLS: Final = TypeAdapter(tuple[str, ...])
+
+
+def _worker(process: str, raw: str) -> WorkerEntry:
+    named = {"process": process}
+    value = _object(raw)
+    try:
+        if value is not None:
+            return _WORKER.validate_python({"private_queue": private_queue(process), **value, **named})
+    except ValidationError:
+        pass
+    _say_unreadable(f"worker:{process}")
+    return WorkerEntry(process, private_queue=private_queue(process))
+
+
+def _object(raw: str) -> dict[str, Any] | None:
+    """A JSON object; None = it is none."""
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _is_old(value: Mapping[str, Any], now: float) -> bool:
+    seen = value.get("last_seen")
+    return isinstance(seen, int | float) and seen < now - REMEMBERED_S
+
+
+def _fields(reply: Sequence[Any]) -> dict[str, str]:
+    """The fields of a hash; bytes that are no text spoil their own field only."""
+    words = [word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in reply]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+@lru_cache(maxsize=1000)
+def _say_unreadable(name: str) -> None:
+    # Cached so that it is said once: the catalogue is read every few seconds.
+    _log.error("catalogue.unreadable name=%s", name)

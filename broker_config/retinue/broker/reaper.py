@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from retinue.broker.casualties import Casualties
@@ -17,7 +18,7 @@ from retinue.broker.settings import Settings
 from retinue.broker.shortfall import Shortfall
 from retinue.broker.stranded import Stranded
 from retinue.broker.wakeups import Wakes
-from retinue.contract import PARTITIONS, RetinueError, StoreError
+from retinue.contract import PARTITIONS, RetinueError, StoreError, StoreUnavailableError
 from retinue.store import control, keys
 from retinue.store.call import RunKey, text
 from retinue.store.control import NeedsSweep
@@ -60,6 +61,7 @@ class Reaper:
         self._waker = waker
         self._process = process
         self._lease_s = settings.lease_seconds
+        self._grace_ms = round(settings.cancel_grace_seconds * 1000) + control.STUCK_MS
         self._tick_s = max(0.25, settings.lease_seconds / 10)
         self._casualties = Casualties(store, link, broker, waker, settings)
         self._stranded = Stranded(store, link, waker, settings)
@@ -101,16 +103,42 @@ class Reaper:
             await self._act()
 
     async def _act(self) -> None:
-        await self._casualties.look()
-        await self._timers()
-        await self._stranded.look()
-        if self._shortfall is not None:
-            try:
-                await self._shortfall.look()
-            except StoreError as fault:
-                # A broker of its own may be away while the store is not.
-                self._shortfall.forget()
-                _log.warning("shortfall.not_seen error=%s", type(fault).__name__)
+        if not await self._part("casualties", self._casualties.look):
+            # Of what it had counted, nobody knows how much it has seen to.
+            self._casualties.doubt()
+        await self._part("timers", self._timers)
+        await self._part("stranded", self._stranded.look)
+        await self._part("shortfall", self._look_for_shortfall)
+
+    async def _part(self, name: str, look: Callable[[], Awaitable[None]]) -> bool:
+        """Does one part of a tick, whose faults are no reason to leave out the others.
+
+        Returns:
+            Whether it went through.
+
+        Raises:
+            StoreUnavailableError: No part can do anything.
+        """
+        try:
+            await look()
+            return True
+        except StoreUnavailableError:
+            raise
+        except StoreError as fault:
+            _log.warning("reaper.part_failed part=%s error=%s", name, type(fault).__name__)
+        except Exception as fault:
+            _log.error("reaper.part_failed part=%s error=%s", name, type(fault).__name__, exc_info=fault)
+        return False
+
+    async def _look_for_shortfall(self) -> None:
+        if self._shortfall is None:
+            return
+        try:
+            await self._shortfall.look()
+        except StoreError as fault:
+            # A broker of its own may be away while the store is not.
+            self._shortfall.forget()
+            _log.warning("shortfall.not_seen error=%s", type(fault).__name__)
 
     async def _timers(self) -> None:
         seconds, micros = await self._link.execute("TIME")
@@ -125,7 +153,7 @@ class Reaper:
         await each_run([text(member) for reply in replies for member in reply], self._due)
 
     async def _due(self, run: RunKey) -> None:
-        reply = await self._store.run(control.timer(run, again_ms=_AGAIN_MS))
+        reply = await self._store.run(control.timer(run, again_ms=_AGAIN_MS, grace_ms=self._grace_ms))
         match reply:
             case NeedsSweep():
                 await sweep(self._store, self._waker, run)

@@ -33,7 +33,7 @@ async def resend(
     Raises:
         StoreError: The store could not be asked.
     """
-    able = [run.member for run in runs if can_run(snapshot, run.agent)]
+    able = [run.member for run in runs if snapshot.can_run(run.agent)]
 
     async def rewake(run: RunKey) -> WakeUp | None:
         call = control.rewake(run, first_ms=FIRST_BACKOFF_MS, longest_ms=LONGEST_BACKOFF_MS)
@@ -44,11 +44,6 @@ async def resend(
     if wakeups:
         await waker.send(*wakeups)
     return len(wakeups)
-
-
-def can_run(snapshot: CatalogueSnapshot, agent: str) -> bool:
-    """Whether some live worker can run an agent; "" = the default one, which all can."""
-    return any(not agent or agent in worker.agents for worker in snapshot.workers.values())
 
 
 def _queue_towards(snapshot: CatalogueSnapshot, wakeup: WakeUp) -> str:

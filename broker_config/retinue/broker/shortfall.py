@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from typing import Final
 
-from retinue.broker.backlog import Backlog, known_queues
+from retinue.broker.backlog import Backlog, known_queues, waited_in
 from retinue.broker.catalogue import AsyncCatalogue
 from retinue.broker.links import Pipelines, run_pipeline
 from retinue.broker.resending import resend
@@ -55,7 +55,9 @@ class Shortfall:
         Raises:
             StoreError: The store or the broker could not be asked.
         """
-        queues = known_queues(self._settings, await self._catalogue.snapshot())
+        queues = known_queues(
+            self._settings, await self._catalogue.snapshot(), await waited_in(self._link)
+        )
         before, before_ms = self._before, self._looked_ms
         self._looked_ms, self._before = await self._missing(queues)
         lasting = self._before & before

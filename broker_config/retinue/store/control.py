@@ -16,6 +16,9 @@ from retinue.store.scripts import script
 SWEEP_CHUNK = 50
 """Runs that one sweep may end: about 5 ms of the server."""
 
+STUCK_MS = 30_000
+"""What a worker has to end a run that is out of time, beyond what the run's tools get to clean up."""
+
 
 @dataclass(frozen=True, slots=True)
 class SteerReply:
@@ -82,11 +85,12 @@ def sweep(run: RunKey, *, cursor: str = "") -> ScriptCall[Swept]:
     return on_run("sweep", run, (cursor, SWEEP_CHUNK), parse)
 
 
-def timer(run: RunKey, *, again_ms: int) -> ScriptCall[NeedsSweep | Ended | None]:
+def timer(run: RunKey, *, again_ms: int, grace_ms: int = STUCK_MS) -> ScriptCall[NeedsSweep | Ended | None]:
     """Does what a due timer asks for; None = nothing, or not yet.
 
     Args:
         again_ms: When to look again at a run that is still on a worker, or being swept.
+        grace_ms: How long after its deadline a run is left to its worker, which may be stuck.
     """
 
     def parse(reply: Any) -> NeedsSweep | Ended | None:
@@ -101,7 +105,7 @@ def timer(run: RunKey, *, again_ms: int) -> ScriptCall[NeedsSweep | Ended | None
             case _:
                 raise unexpected("timer", reply)
 
-    return on_run("timer", run, (again_ms,), parse)
+    return on_run("timer", run, (again_ms, grace_ms), parse)
 
 
 def no_worker(run: RunKey) -> ScriptCall[bool]:
@@ -111,6 +115,12 @@ def no_worker(run: RunKey) -> ScriptCall[bool]:
         return text(reply[0]) == "OK"
 
     return on_run("no_worker", run, (), parse)
+
+
+def forget_queue(partition: int, queue: str) -> ScriptCall[bool]:
+    """Takes a queue out of those that a partition's runs wait in; False = a run does, or it was not there."""
+    prefix = keys.partition_prefix(partition)
+    return ScriptCall(script("forget_queue"), (keys.queues(partition),), (prefix, queue), bool)
 
 
 def elect(process: str, *, lease_ms: int) -> ScriptCall[bool]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from retinue.contract import Phase
 from retinue.store import keys
 from retinue.store.call import ScriptCall, text, unexpected
 from retinue.store.scripts import script
@@ -61,6 +62,7 @@ class NewRun:
         result_ttl_s: How long it is kept after its end.
         broker_list: The broker's list to push the envelope to, where broker and store are one server.
         envelope: The wake-up's message.
+        lacks_worker: No live worker is known to run it: it says so from the start, and is woken all the same.
     """
 
     run_id: str
@@ -86,6 +88,7 @@ class NewRun:
     result_ttl_s: int
     broker_list: str | None = None
     envelope: bytes | None = None
+    lacks_worker: bool = False
 
     def argv(self) -> tuple[str | bytes | int, ...]:
         return (
@@ -112,6 +115,7 @@ class NewRun:
             self.broker_list or "",
             self.envelope or b"",
             json.dumps(self.slot_tool),
+            (Phase.NO_WORKER if self.lacks_worker else Phase.QUEUED).value,
         )
 
 
@@ -167,7 +171,14 @@ class LimitReached:
     live: int | None
 
 
-LaunchReply = Launched | DuplicateCorrelation | IdConflict | ParentRefused | LimitReached
+@dataclass(frozen=True, slots=True)
+class ThreadBusy:
+    """Another run, which is live, writes to the thread."""
+
+    run_id: str
+
+
+LaunchReply = Launched | DuplicateCorrelation | IdConflict | ParentRefused | LimitReached | ThreadBusy
 
 
 def launch(
@@ -229,6 +240,8 @@ def _parse(reply: Any) -> LaunchReply:
             return ParentRefused(text(reply[1]))
         case "CAPACITY":
             return LimitReached(text(reply[1]), int(reply[2]), int(reply[3]))
+        case "BUSY":
+            return ThreadBusy(text(reply[1]))
         case "DEPTH":
             return LimitReached("max_depth", int(reply[1]), None)
         case _:

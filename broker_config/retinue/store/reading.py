@@ -6,10 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from retinue.contract import Event, SubagentState
+from retinue.contract import Event, SubagentState, partition_of, partition_of_run
 from retinue.store import keys
-from retinue.store.call import CommandCall, RunKey, ScriptCall, mapping, on_run, text, texts
+from retinue.store.call import CommandCall, RunKey, ScriptCall, mapping, on_run, text, texts, unexpected
 from retinue.store.record import Record
+from retinue.store.scripts import script
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +94,56 @@ def read_thread(tenant: str, run_id: str, thread_id: str) -> CommandCall[list[st
     return CommandCall(("LRANGE", keys.thread(tenant, run_id, thread_id), 0, -1), texts)
 
 
-def read_session(
-    tenant: str, session_id: str, *, offset: int = 0, limit: int = 100
-) -> CommandCall[list[str]]:
-    """The ids of a session's root runs, newest first."""
-    command = ("ZREVRANGE", keys.session(tenant, session_id), offset, offset + limit - 1)
-    return CommandCall(command, texts)
+@dataclass(frozen=True, slots=True)
+class ListedRoots:
+    """A part of a session's list: the ids of runs that still exist, and where the list goes on, if it does."""
+
+    run_ids: tuple[str, ...]
+    next_place: int | None
 
 
-def read_tenants(partition: int) -> CommandCall[list[str]]:
-    """The tenants that have launched in a partition, the latest first."""
-    return CommandCall(("ZREVRANGE", keys.tenants(partition), 0, -1), texts)
+def list_roots(tenant: str, session_id: str, *, place: int = 0, most: int = 100) -> ScriptCall[ListedRoots]:
+    """The ids of a session's root runs, newest first, without those that have expired.
+
+    Args:
+        place: Where in the list to read on; 0 = from the newest.
+        most: Entries to look at, expired ones included.
+    """
+
+    def parse(reply: Any) -> ListedRoots:
+        next_place, *run_ids = texts(reply)
+        return ListedRoots(tuple(run_ids), int(next_place) if next_place else None)
+
+    prefix = keys.tenant_prefix(tenant, partition_of(tenant, session_id))
+    key = keys.session(tenant, session_id)
+    return ScriptCall(script("list_roots"), (key,), (prefix, place, most), parse)
+
+
+TENANTS_A_READ = 1000
+"""Tenants that one search looks at: about half a millisecond of the server."""
+
+
+def find_tenant(run_id: str, *, place: int = 0) -> ScriptCall[str | int | None]:
+    """The tenant of a run of which only the id is known; a place to search on from, or None = nobody's.
+
+    Raises:
+        ValueError: The id is not one of ours.
+    """
+
+    def parse(reply: Any) -> str | int | None:
+        match text(reply[0]):
+            case "FOUND":
+                return text(reply[1])
+            case "MORE":
+                return int(reply[1])
+            case "NONE":
+                return None
+            case _:
+                raise unexpected("find_tenant", reply)
+
+    partition = partition_of_run(run_id)
+    argv = (run_id, f"{{p{partition:02d}}}", place, TENANTS_A_READ)
+    return ScriptCall(script("find_tenant"), (keys.tenants(partition),), argv, parse)
 
 
 def _view(reply: Any) -> RunView:

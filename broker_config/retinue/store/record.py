@@ -24,6 +24,14 @@ class WakeUpKind(StrEnum):
         return f"retinue.{self.value}"
 
 
+class Ending(StrEnum):
+    """How a model response ended, as far as the run's own end depends on it."""
+
+    STOP = "stop"  # whole
+    LENGTH = "length"  # cut at the model's output limit
+    REFUSED = "refused"  # refused by the model or a filter
+
+
 @dataclass(frozen=True, slots=True)
 class WakeUp:
     """A message that is owed to a queued run: Celery carries it, the record is the truth.
@@ -144,6 +152,11 @@ class Record:
     def recorded_iteration(self) -> int:
         """Of the last model response recorded."""
         return self._integer("im")
+
+    @property
+    def ending(self) -> Ending:
+        """Of the last model response recorded."""
+        return Ending(self.fields.get("fr") or Ending.STOP)
 
     @property
     def max_iterations(self) -> int:

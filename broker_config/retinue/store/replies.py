@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retinue.contract import Phase, SubagentState
-from retinue.store.record import Record, WakeUp
+from retinue.store.record import Ending, Record, WakeUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +153,7 @@ class Response:
         tools: Names of the tools it calls, in request order.
         partial: Text beside the calls, kept as the partial result.
         input_tokens, output_tokens, cached_tokens, reasoning_tokens: Of this request.
+        ending: How it ended, for an attempt that finds it without having seen it.
     """
 
     iteration: int
@@ -166,3 +167,4 @@ class Response:
     output_tokens: int
     cached_tokens: int
     reasoning_tokens: int
+    ending: Ending

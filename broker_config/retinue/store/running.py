@@ -134,6 +134,7 @@ def record_model(
         response.output_tokens,
         response.cached_tokens,
         response.reasoning_tokens,
+        response.ending.value,
         len(response.messages),
         *response.messages,
         *(json.dumps(name) for name in response.tools),
@@ -285,14 +286,16 @@ def hand_back(run: RunKey, fence: Fence, operation: str) -> ScriptCall[Queued | 
 
 
 def take_over(
-    run: RunKey, *, process: str, dead: bool, losses_before_end: int
+    run: RunKey, *, process: str, dead: bool, losses_before_end: int, counted: bool = True
 ) -> ScriptCall[Queued | Ended | None]:
     """Queues a run again that its process cannot go on with; None = it is not that process's any more.
 
     Args:
         process: The one that holds it.
         dead: The process is gone; else it says itself that it does not run it.
-        losses_before_end: Counted losses after which the run fails with WORKER_LOST.
+        losses_before_end: Counted losses after which the run fails with WORKER_LOST; or, where its processes
+            disowned it so often within one iteration, with INTERNAL_ERROR.
+        counted: False = the process stops in good order, which is nothing that the run can help.
     """
 
     def parse(reply: Any) -> Queued | Ended | None:
@@ -306,7 +309,8 @@ def take_over(
             case _:
                 raise unexpected("take_over", reply)
 
-    return on_run("take_over", run, (process, "dead" if dead else "idle", losses_before_end), parse)
+    how = "dead" if dead else "idle" if counted else "stopping"
+    return on_run("take_over", run, (process, how, losses_before_end), parse)
 
 
 def _ended(run: RunKey, reply: Any) -> Ended:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from tests.integration.broker.watch import Watch
 
 from retinue.broker.catalogue import (
     CACHE_S,
+    MOST_TRIMMED,
     REMEMBERED_S,
     AgentEntry,
     AsyncCatalogue,
@@ -25,6 +27,7 @@ from retinue.broker.catalogue import (
     read_gone,
     withdraw,
 )
+from retinue.broker.routes import private_queue
 from retinue.store import keys
 from retinue.store.store import Store
 from retinue.store.sync_link import SyncLink
@@ -160,6 +163,63 @@ async def test_what_a_newer_version_says_beyond_ours_is_passed_over(watch: Watch
     assert snapshot.workers["p1"] == WORKER
     assert snapshot.agent("writer").queue == "gpu"
     assert snapshot.providers == {"openai"}
+
+
+async def test_an_entry_that_cannot_be_read_hides_no_other(
+    watch: Watch, read: Read, caplog: pytest.LogCaptureFixture
+) -> None:
+    await say(watch)
+    unreadable = [b"{", b"[]", b"null", b'"text"', b"\xff", b'{"queues": 7}', b"[" * 5000]
+    for number, raw in enumerate(unreadable):
+        watch.server.hset(keys.WORKERS, f"odd{number}-{secrets.token_hex(4)}", raw)
+        for kind in ("agent", "toolset", "provider"):
+            watch.server.hset(keys.CATALOGUE, f"{kind}:odd{number}", raw)
+    watch.server.hset(keys.CATALOGUE, "agent:bare", json.dumps({"last_seen": time.time()}))
+    watch.server.hset(keys.CATALOGUE, "agent:listless", json.dumps({"last_seen": time.time(), "inputs": 3}))
+    watch.server.hset(keys.CATALOGUE, "toolset:bare", json.dumps({"last_seen": time.time()}))
+    watch.server.hset(keys.CATALOGUE, "toolset:odd", json.dumps({"last_seen": time.time(), "tools": 3}))
+    watch.renew("p1")
+
+    snapshot = await read()
+    await read(fresh=True)
+
+    assert snapshot.workers == {"p1": WORKER}
+    assert set(snapshot.agents) == {"writer", "bare"}
+    assert snapshot.agents["bare"] == AgentEntry("bare", last_seen=snapshot.agents["bare"].last_seen)
+    assert snapshot.toolsets == {"handbook": ("search", "read"), "bare": ()}
+    assert snapshot.providers == {"openai"}
+    said = [message for message in caplog.messages if "name=worker:odd" in message]
+    assert len(said) == len(unreadable), "each is told of once"
+
+
+async def test_of_a_live_worker_whose_entry_cannot_be_read_the_name_is_known(watch: Watch, read: Read) -> None:
+    watch.server.hset(keys.WORKERS, "p1", "{")
+    watch.server.hset(keys.WORKERS, "p2", json.dumps({"agents": ["writer"], "process": "p9"}))
+    watch.renew("p1")
+    watch.renew("p2")
+
+    snapshot = await read()
+
+    assert snapshot.workers == {
+        "p1": WorkerEntry("p1", private_queue=private_queue("p1")),
+        "p2": WorkerEntry("p2", private_queue=private_queue("p2"), agents=("writer",)),
+    }
+    assert [worker.process for worker in snapshot.capable_workers("writer")] == ["p2"]
+
+
+async def test_names_that_nobody_says_any_more_are_forgotten_a_few_at_a_time(watch: Watch) -> None:
+    now = time.time()
+    old = {f"agent:old{n}": json.dumps({"last_seen": now - REMEMBERED_S - 1}) for n in range(MOST_TRIMMED + 1)}
+    watch.server.hset(keys.CATALOGUE, mapping=old)
+    watch.server.hset(keys.CATALOGUE, "agent:recent", json.dumps({"last_seen": now - REMEMBERED_S + DAY_S}))
+    watch.server.hset(keys.CATALOGUE, "skill:timeless", json.dumps({}))  # of a newer version
+
+    await say(watch)
+    assert len([name for name in watch.server.hkeys(keys.CATALOGUE) if name in old]) == 1
+    await say(watch)
+
+    ours = {"agent:writer", "toolset:handbook", "provider:openai"}
+    assert set(watch.server.hkeys(keys.CATALOGUE)) == ours | {"agent:recent", "skill:timeless"}
 
 
 async def test_a_process_is_gone_until_it_advertises_again_and_for_an_hour_at_most(watch: Watch) -> None:

@@ -220,6 +220,44 @@ async def test_one_broken_entry_holds_nobody_up(watch: Watch, caplog: pytest.Log
     assert sorted(record.levelname for record in caplog.records) == ["ERROR", "ERROR"]
 
 
+@pytest.mark.parametrize("part", ["casualties", "timers", "stranded", "shortfall"])
+async def test_a_fault_in_one_part_of_a_tick_keeps_no_other_from_its_work(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: str
+) -> None:
+    async def broken(*_: Any) -> None:
+        raise KeyError("never met before")
+
+    target = {
+        "casualties": "casualties.Casualties.look",
+        "timers": "reaper.Reaper._timers",
+        "stranded": "stranded.Stranded.look",
+        "shortfall": "shortfall.Shortfall.look",
+    }
+    monkeypatch.setattr(f"retinue.broker.{target[part]}", broken)
+    await watch.worker("p1", agents=["support"])
+    dying = await watch.worker(watch.stage.process("p2"), agents=["support"])
+    late = watch.stage.root(timeout_ms=60_000)
+    held = watch.stage.root()
+    watch.stage.claim(held, process="p2")
+    watch.kill(dying)
+    watch.stage.expire_deadline(late)
+    [lonely] = await watch.queued(1, message=True, agent="researcher")
+    lost = await watch.queued(2, message=False)
+    reaper = watch.reaper("p1")
+
+    for _ in range(3):
+        await reaper.tick()
+
+    done = {
+        "casualties": watch.stage.record(held).phase is Phase.QUEUED,
+        "timers": watch.stage.state(late) is INTERRUPTED,
+        "stranded": watch.stage.record(lonely).phase is Phase.NO_WORKER,
+        "shortfall": set(watch.messages()) >= {run.run_id for run in lost},
+    }
+    assert done == {name: name != part for name in done}
+    assert [record.levelname for record in caplog.records if f"part={part} " in record.message] == ["ERROR"] * 3
+
+
 async def test_the_loop_goes_on_after_the_store_was_away(watch: Watch) -> None:
     watch.settings = watch.settings.model_copy(update={"lease_seconds": 1.0})
     stage = watch.stage

@@ -208,6 +208,15 @@ async def test_routes_name_queues_that_are_looked_at_even_if_nobody_serves_them(
     assert watch.messages(private_queue("p1")) == [run.run_id]
 
 
+async def test_a_queue_that_only_the_client_knows_is_looked_at_too(watch: Watch) -> None:
+    await watch.worker("p1")
+    [run] = await watch.queued(1, message=False, queue="elsewhere")
+
+    await look(watch.shortfall())
+
+    assert watch.messages(private_queue("p1")) == [run.run_id]
+
+
 async def test_a_thousand_runs_behind_busy_slots_cause_no_storm(watch: Watch) -> None:
     await watch.worker("p1")
     await watch.queued(1000, message=True)

@@ -8,6 +8,7 @@ from tests.integration.broker.watch import Watch
 
 from retinue.broker.routes import private_queue
 from retinue.contract import Phase, SubagentState
+from retinue.store import keys
 from retinue.store.call import RunKey
 
 
@@ -93,3 +94,58 @@ async def test_it_looks_only_now_and_then(watch: Watch) -> None:
     await stranded.look()
 
     assert phase(watch, run) is Phase.QUEUED
+
+
+async def test_runs_in_a_queue_that_only_the_client_knows_say_that_no_worker_has_their_agent(
+    watch: Watch,
+) -> None:
+    await watch.worker("p1", agents=["support"])
+    [run] = await watch.queued(1, message=True, agent="researcher", queue="elsewhere")
+
+    await watch.stranded().look()
+
+    assert phase(watch, run) is Phase.NO_WORKER
+
+
+async def test_a_queue_that_nobody_serves_for_long_is_passed_by_where_a_worker_has_the_agent(
+    watch: Watch,
+) -> None:
+    await watch.worker("p1")
+    [run] = await watch.queued(1, message=True, queue="elsewhere")
+    patient, hasty = watch.stranded(), watch.stranded(unserved_s=0.0)
+
+    await patient.look()
+    await patient.look()
+    assert watch.messages(private_queue("p1")) == [], "its workers may only be starting anew"
+
+    await hasty.look()
+    assert watch.messages(private_queue("p1")) == [run.run_id]
+    await hasty.look()
+    assert len(watch.messages(private_queue("p1"))) == 1
+
+
+async def test_a_queue_that_somebody_serves_again_is_waited_for_anew(watch: Watch) -> None:
+    await watch.worker("p1")
+    await watch.queued(1, message=True, queue="gpu")
+    stranded = watch.stranded(unserved_s=0.0)
+    await watch.worker("p2", queues=["gpu"])
+
+    await stranded.look()
+
+    assert watch.messages(private_queue("p1")) == []
+
+
+async def test_a_queue_without_runs_and_without_workers_is_forgotten(watch: Watch) -> None:
+    await watch.worker("p1")
+    kept, over = await watch.queued(2, message=True, queue="gpu")
+    [served] = await watch.queued(1, message=True)
+    known = keys.queues(watch.stage.partition)
+
+    for run in (over, served):
+        watch.stage.end(run)
+        await watch.stranded().look()
+        assert watch.server.smembers(known) == {"gpu", "retinue"}
+
+    watch.stage.end(kept)
+    await watch.stranded().look()
+    assert watch.server.smembers(known) == {"retinue"}

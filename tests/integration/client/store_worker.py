@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Sequence
 
 from retinue.broker.catalogue import advertise_command
 from retinue.client.ticket import Verdict
 from retinue.contract import ErrorClassification, Phase, SubagentHandle, SubagentState
-from retinue.store import running
+from retinue.store import keys, running
 from retinue.store.call import RunKey
+from retinue.store.record import Ending
 from retinue.store.replies import Claimed, Ended, Fence, Passed, Pin, Response
 from retinue.store.store import Store
 from retinue.store.sync_link import SyncLink
@@ -27,14 +29,22 @@ class StoreWorker:
         self.tenant = tenant
         self._operations = itertools.count(1)
         self._lengths: dict[str, int] = {}
+        self._agents: list[str] = []
 
     def advertise(self, *agents: str, **members: object) -> None:
-        """Makes agents known, with the tool set `handbook` and the provider `openai`."""
+        """Makes agents known, with the tool set `handbook` and the provider `openai`, and lives."""
         entries = {
             "agents": [{"name": name, **members} for name in agents],
             "toolsets": {"handbook": ["search_handbook"]},
         }
         self.link.execute(*advertise_command(entries, ["openai"], time.time()))
+        self._agents += agents
+        self.link.execute("HSET", keys.WORKERS, PROCESS, json.dumps({"agents": self._agents}))
+        self.link.execute("SET", keys.lease(PROCESS), "", "PX", 60_000)
+
+    def vanish(self) -> None:
+        """Its lease runs out."""
+        self.link.execute("DEL", keys.lease(PROCESS))
 
     def claim(self, run: SubagentHandle | str, *, kind: str = "l", token: str | None = None) -> Fence:
         key = self.key(run)
@@ -81,6 +91,7 @@ class StoreWorker:
             output_tokens=tokens[1],
             cached_tokens=0,
             reasoning_tokens=0,
+            ending=Ending.STOP,
         )
         self.store.run(running.record_model(key, fence, self._operation(), response))
         self._lengths[key.run_id] += len(messages)

@@ -16,6 +16,7 @@ from tests.integration.client.tool_parent import ToolParent
 from retinue.client import ErrorCode, SteerState, SubagentHandle, SubagentLifecycleError, SubagentState
 from retinue.contract import ErrorClassification
 from retinue.store import control
+from retinue.store.call import CommandCall
 from retinue.store.control import NeedsSweep
 from retinue.store.replies import Ended
 
@@ -48,6 +49,19 @@ def test_a_launched_run_is_pending_and_its_wake_up_stands_on_the_broker(
     (envelope,) = worker.link.execute("LRANGE", "retinue\x06\x163", 0, -1)
     assert json.loads(envelope)["headers"]["id"] == handle.subagent_id + ".1"
     assert b"return them" not in envelope
+
+
+def test_a_run_that_no_live_worker_can_run_says_so_from_the_start_and_is_woken_all_the_same(
+    lifecycle: Any, worker: StoreWorker
+) -> None:
+    worker.vanish()
+    handle = lifecycle.launch(agent="support", goal="x")
+    status = lifecycle.status(handle)
+    assert (status.state, status.phase) == (SubagentState.PENDING, "no_worker")
+    assert "no live worker" in status.diagnostic
+    assert worker.link.execute("LLEN", "retinue\x06\x166") == 1
+    worker.complete(handle)
+    assert lifecycle.result(handle).terminal_state == SubagentState.SUCCEEDED
 
 
 def test_the_status_of_a_running_run_shows_what_was_pinned(lifecycle: Any, worker: StoreWorker) -> None:
@@ -492,6 +506,19 @@ def test_a_list_shows_the_roots_newest_first_page_by_page(facades: Facades, work
     assert refusal(facades.operator().list).field == "session_id"
     assert refusal(lifecycle.list, limit=0).field == "limit"
     assert refusal(lifecycle.list, offset=-1).field == "offset"
+
+
+def test_a_page_is_full_although_runs_before_it_have_expired(facades: Facades, worker: StoreWorker) -> None:
+    lifecycle = facades()
+    handles = []
+    for n in range(6):
+        handles.append(lifecycle.launch(agent="support", goal=f"{n}"))
+        time.sleep(0.002)  # the list is in order of the server's milliseconds
+    for handle in handles[3:5]:
+        worker.complete(handle)
+        worker.store.run(CommandCall(("DEL", worker.key(handle).record), int))
+    assert [status.handle for status in lifecycle.list(limit=2)] == [handles[5], handles[2]]
+    assert [status.handle for status in lifecycle.list(offset=2, limit=2)] == [handles[1], handles[0]]
 
 
 def test_events_are_read_from_any_place_on(lifecycle: Any, worker: StoreWorker) -> None:

@@ -10,6 +10,7 @@ from retinue.contract import ErrorClassification, Phase, SubagentState
 from retinue.store import running
 from retinue.store.call import RunKey, ScriptCall
 from retinue.store.launching import Parent
+from retinue.store.record import Ending
 from retinue.store.replies import Claimed, Fence, Passed, Pin, Response
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Attempt:
         partial: str | None = None,
         iteration: int | None = None,
         length: int | None = None,
+        ending: Ending = Ending.STOP,
     ) -> ScriptCall[Any]:
         response = Response(
             iteration=iteration or self._stage.record(self.run).iteration,
@@ -88,6 +90,7 @@ class Attempt:
             output_tokens=20,
             cached_tokens=10,
             reasoning_tokens=5,
+            ending=ending,
         )
         return running.record_model(self.run, self.fence, self.operation(), response)
 

@@ -66,6 +66,7 @@ def audit(found: Dump, tenant: str) -> None:
                 _audit_event(raw)
         if ":tree:" in name and name.count(":") == 4:
             _audit_tree(found, name)
+    _audit_threads(found, records)
     live_children = Counter(
         found[name].value["par"] for name in records.values() if "fi" not in found[name].value
     )
@@ -128,6 +129,22 @@ def _audit_record(found: Dump, indexes: _Indexes, member: str, name: str) -> Non
         assert name + ":j" not in found
         for part in (":req", ":res", ":part", ":s", ":pg"):
             assert name + part not in found or found[name + part].expires, part
+
+
+def _audit_threads(found: Dump, records: dict[str, str]) -> None:
+    """Each live run is the one writer of its thread, which then does not expire."""
+    writers: dict[str, str] = {}
+    for run_id, name in records.items():
+        record, thread = found[name].value, f"{name.rpartition('run:')[0]}th:{found[name].value['th']}"
+        if "fi" in record:
+            continue
+        assert writers.setdefault(thread, run_id) == run_id, "two runs write to one thread"
+        assert thread not in found or not found[thread].expires
+        if record["th"] != run_id:
+            assert found[thread + ":by"].value == run_id
+    for name in found:
+        if name.endswith(":by"):
+            assert name.removesuffix(":by") in writers, "nobody writes to the thread any more"
 
 
 def _audit_tree(found: Dump, name: str) -> None:

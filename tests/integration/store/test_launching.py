@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.integration.store.stage import Stage
 
-from retinue.contract import SubagentState, child_run_id
+from retinue.contract import SubagentState, child_run_id, new_run_id
 from retinue.store import keys, reading
 from retinue.store.launching import MAX_LAUNCHES, IdConflict, Launched, LimitReached, ParentRefused
 
@@ -38,8 +38,20 @@ def test_a_launched_root_is_pending_queued_and_in_every_index(stage: Stage) -> N
     assert stage.tree(run) == {"n": "1", "live": "1", "mx": "1001"}
     assert stage.thread(run) == ['{"role":"user","content":"hi"}']
     assert stage.result(run).request_json == '{"goal":"g"}'
-    assert stage.run(reading.read_session(stage.tenant, stage.session)) == [new.run_id]
-    assert stage.run(reading.read_tenants(stage.partition))[0] == stage.tenant
+    assert stage.run(reading.list_roots(stage.tenant, stage.session)).run_ids == (new.run_id,)
+    assert stage.run(reading.find_tenant(new.run_id)) == stage.tenant
+
+
+def test_a_run_that_lacks_a_worker_says_so_waits_in_its_queue_and_is_woken(stage: Stage) -> None:
+    new = stage.new_run(lacks_worker=True, broker_list="wakeups", envelope=b"ring")
+    stage.launch(new)
+    run = stage.key(new.run_id)
+    assert (stage.state(run), stage.record(run).phase) == (SubagentState.PENDING, "no_worker")
+    assert stage.queued() == [new.run_id]
+    assert stage.server.lrange("wakeups", 0, -1) == ["ring"]
+    stage.server.delete("wakeups")
+    stage.claim(run)
+    assert stage.record(run).phase != "no_worker"
 
 
 def test_a_child_stands_below_its_parent_in_the_same_tree(stage: Stage) -> None:
@@ -60,7 +72,7 @@ def test_a_child_stands_below_its_parent_in_the_same_tree(stage: Stage) -> None:
     assert stage.story(root, before) == [
         ("run.created", {"agent": "researcher", "parent_id": root.run_id, "path": f"0/{n}/"}) for n in (0, 1)
     ]
-    assert stage.run(reading.read_session(stage.tenant, stage.session)) == [root.run_id]
+    assert stage.run(reading.list_roots(stage.tenant, stage.session)).run_ids == (root.run_id,)
 
 
 def test_the_same_launch_again_is_a_repeat_and_another_under_its_id_a_conflict(stage: Stage) -> None:
@@ -211,11 +223,68 @@ def test_a_childs_id_lies_in_its_parents_partition(stage: Stage) -> None:
     assert keys.prefixes(stage.tenant, child) == keys.prefixes(stage.tenant, root.run_id)
 
 
-def test_the_session_list_drops_roots_that_are_gone(stage: Stage) -> None:
-    gone, kept = stage.root(), stage.root()
+def test_the_session_list_drops_roots_that_are_gone_though_the_oldest_stay(stage: Stage) -> None:
+    kept = [stage.root() for _ in range(5)]
+    for _ in range(40):
+        gone = stage.root()
+        stage.end(gone)
+        stage.forget(gone)
+    entries = stage.server.zrange(keys.session(stage.tenant, stage.session), 0, -1)
+    assert len(entries) < 25, "what has expired is a small part"
+    assert {run.run_id for run in kept} <= set(entries)
+    assert 0 < stage.server.ttl(keys.session(stage.tenant, stage.session)) <= 9000
+
+
+def test_many_roots_at_once_drop_as_many_that_are_gone(stage: Stage) -> None:
+    first = [stage.new_run() for _ in range(20)]
+    stage.launch(*first)
+    for new in first:
+        stage.end(stage.key(new.run_id))
+        stage.forget(stage.key(new.run_id))
+    fresh = [stage.new_run() for _ in range(20)]
+    stage.launch(*fresh)
+    entries = stage.server.zrange(keys.session(stage.tenant, stage.session), 0, -1)
+    assert set(entries) == {new.run_id for new in fresh}
+
+
+def test_a_part_of_the_list_leaves_out_what_has_expired_and_says_where_it_goes_on(stage: Stage) -> None:
+    runs = [stage.root() for _ in range(4)]
+    for moment, run in enumerate(runs):  # several may have come in one millisecond
+        stage.server.zadd(keys.session(stage.tenant, stage.session), {run.run_id: moment})
+    oldest, gone, third, newest = runs
     stage.end(gone)
     stage.forget(gone)
-    newest = stage.root()
-    listed = stage.run(reading.read_session(stage.tenant, stage.session))
-    assert set(listed) == {newest.run_id, kept.run_id}
-    assert 0 < stage.server.ttl(keys.session(stage.tenant, stage.session)) <= 9000
+
+    def part(place: int, most: int) -> reading.ListedRoots:
+        return stage.run(reading.list_roots(stage.tenant, stage.session, place=place, most=most))
+
+    assert part(0, 2) == reading.ListedRoots((newest.run_id, third.run_id), 2)
+    assert part(2, 1) == reading.ListedRoots((), 3)
+    assert part(3, 2) == reading.ListedRoots((oldest.run_id,), None)
+
+
+def test_a_tenant_that_has_not_launched_for_long_is_forgotten(stage: Stage) -> None:
+    tenants, now_ms = keys.tenants(stage.partition), stage.server.time()[0] * 1000
+    day = 24 * 3600 * 1000
+    stage.server.zadd(tenants, {"t-old": now_ms - 31 * day, "t-kept": now_ms - 29 * day})
+
+    parent = stage.calling(stage.root())
+
+    assert stage.server.zscore(tenants, "t-old") is None
+    assert stage.server.zscore(tenants, "t-kept") is not None
+    stage.server.zadd(tenants, {stage.tenant: now_ms - 29 * day})
+    stage.child(parent)
+    assert stage.server.zscore(tenants, stage.tenant) >= now_ms, "a child keeps it known too"
+    stage.server.zrem(tenants, "t-kept")
+
+
+def test_a_run_is_found_by_its_id_among_tenants_that_do_not_have_it(stage: Stage) -> None:
+    run = stage.root()
+    others = {f"t-other-{n}": 9e15 for n in range(reading.TENANTS_A_READ)}
+    stage.server.zadd(keys.tenants(stage.partition), others)
+    try:
+        assert stage.run(reading.find_tenant(run.run_id)) == reading.TENANTS_A_READ
+        assert stage.run(reading.find_tenant(run.run_id, place=reading.TENANTS_A_READ)) == stage.tenant
+    finally:
+        stage.server.zrem(keys.tenants(stage.partition), *others)
+    assert stage.run(reading.find_tenant(new_run_id(stage.partition))) is None

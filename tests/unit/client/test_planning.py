@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from retinue.agents.effective import Inheritance
 from retinue.agents.grants import Grant
-from retinue.broker.catalogue import AgentEntry, CatalogueSnapshot
+from retinue.broker.catalogue import AgentEntry, CatalogueSnapshot, WorkerEntry
 from retinue.broker.settings import Settings
 from retinue.client import ErrorCode, SubagentLaunchRequest, SubagentLifecycleError
 from retinue.client.parent import ParentBinding
@@ -67,6 +68,14 @@ def fault(request: dict[str, Any], **options: Any) -> SubagentLifecycleError:
         plan(request, **options)
     assert caught.value.mend
     return caught.value
+
+
+@pytest.mark.parametrize(("agents", "lacks"), [(None, True), (["researcher"], True), (["support"], False)])
+def test_a_run_that_no_live_worker_can_run_is_launched_as_such(agents: list[str] | None, lacks: bool) -> None:
+    workers = {} if agents is None else {"p1": WorkerEntry("p1", agents=tuple(agents))}
+    made = plan({"agent": "support"}, snapshot=replace(SNAPSHOT, workers=workers))
+    assert made.new_run.lacks_worker is lacks
+    assert made.new_run.queue == "desk"
 
 
 def test_a_plan_holds_what_the_agent_advertises() -> None:

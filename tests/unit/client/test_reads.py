@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from retinue.client import Event, EventType, SubagentLifecycleError
-from retinue.client.reads import EventCursor, checked_page, checked_place, chunks, places_of
+from retinue.client.reads import EventCursor, PageCursor, checked_page, checked_place, chunks, places_of
 from retinue.store.call import RunKey
+from retinue.store.reading import ListedRoots
 
 ROOT = "sa-p07-" + "a" * 26
 
@@ -24,6 +25,29 @@ def test_a_cursor_goes_on_behind_what_it_took() -> None:
     assert cursor.next_read().command[2:] == (6, 1005)
     cursor.take([])
     assert cursor.next_read().command[2:] == (6, 1005)
+
+
+def _read(cursor: PageCursor) -> tuple[object, ...]:
+    call = cursor.next_read()
+    assert call is not None
+    return call.argv[1:]
+
+
+def test_a_page_is_filled_from_further_on_where_runs_have_expired() -> None:
+    cursor = PageCursor("_", "s", 2, 3)
+    assert _read(cursor) == (0, 50)
+    assert cursor.take(ListedRoots(("a",), 50)) == []
+    assert _read(cursor) == (50, 50)
+    assert cursor.take(ListedRoots(("b", "c"), 100)) == [RunKey("_", "c")]
+    assert cursor.take(ListedRoots(("d", "e", "f"), 150)) == [RunKey("_", "d"), RunKey("_", "e")]
+    assert cursor.next_read() is None, "the page is full"
+
+
+def test_a_page_ends_with_its_list_and_reads_bounded_parts() -> None:
+    cursor = PageCursor("_", "s", 0, 1_000)
+    assert _read(cursor) == (0, 500)
+    assert cursor.take(ListedRoots(("a",), None)) == [RunKey("_", "a")]
+    assert cursor.next_read() is None
 
 
 @pytest.mark.parametrize("wrong", [-1, True, 1.0, "1", None])

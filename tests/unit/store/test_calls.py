@@ -11,12 +11,12 @@ from retinue.contract import EventType, Phase, StoreReplyError, SubagentState, n
 from retinue.store import control, launching, reading, running
 from retinue.store.call import CommandCall, RunKey, ScriptCall
 from retinue.store.launching import NewRun
-from retinue.store.record import WakeUp, WakeUpKind, parse_wake_up
+from retinue.store.record import Ending, WakeUp, WakeUpKind, parse_wake_up
 from retinue.store.replies import Fence, Response
 
 RUN = RunKey("acme", new_run_id(7))
 FENCE = Fence(3, "token")
-RESPONSE = Response(1, 1, 0, Phase.MODEL_CALL, ["{}"], [], None, 1, 2, 3, 4)
+RESPONSE = Response(1, 1, 0, Phase.MODEL_CALL, ["{}"], [], None, 1, 2, 3, 4, Ending.STOP)
 NEW = NewRun(
     run_id=RUN.run_id,
     digest="d" * 64,
@@ -113,8 +113,7 @@ def test_reads_are_bounded_ranges() -> None:
     assert events.command[2:] == (5, 14)
     (event,) = events.parse([b'{"e":"steer.queued","r":"r","t":1,"steer":"s"}'])
     assert (event.sequence, event.data) == (6, {"steer": "s"})
-    session = reading.read_session("acme", "s", offset=20, limit=10)
-    assert session.command[2:] == (20, 29)
+    assert reading.list_roots("acme", "s", place=20, most=10).argv[1:] == (20, 10)
 
 
 def test_a_run_that_is_gone_is_none() -> None:

@@ -23,6 +23,7 @@ def test_all_keys_of_a_session_share_its_partitions_hash_tag() -> None:
         keys.due(partition),
         keys.tenants(partition),
         keys.queued(partition, "gpu"),
+        keys.queues(partition),
         keys.owned(partition, "process-1"),
         keys.wake_channel(partition),
     ]

@@ -12,13 +12,14 @@ from retinue.store.scripts import operation_names, script
 
 FOLDER = Path(scripts.__file__).parent / "lua"
 OPERATIONS = operation_names()
-ON_A_RUN = [name for name in OPERATIONS if name not in {"launch", "elect"}]
+ON_A_RUN = [name for name in OPERATIONS if name not in {"launch", "elect", "forget_queue", "list_roots", "find_tenant"}]
 
-READ_ONLY = {"read"}
+READ_ONLY = {"find_tenant", "list_roots", "read"}
 # At maxmemory what is held must still be let go, and what was paid for be kept.
 ALLOWED_WHEN_FULL = {
     "cancel",
     "finish",
+    "forget_queue",
     "hand_back",
     "no_worker",
     "record_model",
@@ -43,6 +44,7 @@ READS = {
     "LLEN",
     "LRANGE",
     "TIME",
+    "ZRANDMEMBER",
     "ZRANGE",
     "ZRANGEBYLEX",
 }

@@ -44,6 +44,11 @@ class ProcessFailedError(RetinueError):
         return f"{message}; the end of its log:\n{self.log_tail}" if self.log_tail else message
 
 
+def _hear_interrupts() -> None:
+    # A job that a shell started in the background ignores SIGINT, and so would all that it starts.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class ChildProcess:
     """Runs one command in a process group of its own until it is closed or the test process dies.
 
@@ -74,6 +79,7 @@ class ChildProcess:
                 env=env,
                 cwd=cwd,
                 start_new_session=True,
+                preexec_fn=_hear_interrupts,
             )
         self._leash = subprocess.Popen(
             ["/bin/sh", "-c", _LEASH, "leash", str(self.pid)],

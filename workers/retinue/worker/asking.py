@@ -54,6 +54,8 @@ async def ask(
         if asked.done():
             return asked.result()
         if alarm.done():
+            # Lowered before the mark is read: one that stands is told of again, one that was lost is not.
+            run.alarm.clear()
             return Aborted()
         return Finish(
             SubagentState.INTERRUPTED,

@@ -6,6 +6,7 @@ import logging
 import secrets
 import time
 import traceback
+from dataclasses import replace
 
 from retinue.agents import Grant
 from retinue.agents.effective import EffectiveSpec, Runner
@@ -65,8 +66,11 @@ class Attempt:
                 case Claimed():
                     held, refused = self._prepare(claimed)
             entry.held(held)
-            outcome = refused or await self._guarded(held)
-            report = await self._conclude(held, outcome)
+            try:
+                outcome = refused or await self._guarded(held)
+                report = await self._concluded(held, outcome)
+            finally:
+                held.leave(self._services.slots)
         _log.info(
             "task.done run=%s agent=%s outcome=%s duration_s=%.3f",
             self._key.run_id, held.spec.agent, type(outcome).__name__.lower(), time.monotonic() - started,
@@ -74,28 +78,41 @@ class Attempt:
         return report
 
     def _prepare(self, claimed: Claimed) -> tuple[HeldRun, Finish | None]:
-        ticket, refused, directory = Ticket.from_json(claimed.request_json), None, None
-        grant = Grant()
-        for narrowing in claimed.grants:
-            step = Grant.model_validate_json(narrowing)
-            grant = grant.narrowed(step.toolsets, step.blocked_tools)
+        """The run, ready to go on with, or how it ends: one that is only dropped would come back for ever."""
         try:
-            spec = self._spec(claimed, ticket)
+            held = self._read(claimed)
+        except Exception as fault:
+            _log.error("run.unreadable run=%s %s", self._key.run_id, _trace(fault))
+            message = (
+                f"the worker cannot read what is stored of this run ({type(fault).__name__}): it was written "
+                "by another version of Retinue or of the agent"
+            )
+            refused = Finish(SubagentState.FAILED, ErrorClassification.INTERNAL_ERROR, message=message)
+            return HeldRun.bare(self._key, claimed), refused
+        try:
+            if claimed.spec_json is None:
+                held.adopt(self._resolve(held))
             root = self._services.settings.workspace_root
-            directory = open_workspace(root, ticket.request.working_directory)
+            held.working_directory = open_workspace(root, held.ticket.request.working_directory)
         except RetinueError as fault:
             # The declaration and this worker's settings do not fit; the owner is told the mend.
-            spec = EffectiveSpec(agent=claimed.record.agent, max_iterations=claimed.record.max_iterations)
-            refused = Finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR, message=str(fault))
-        grant = grant.narrowed(spec.grant.toolsets, spec.grant.blocked_tools)
-        held = HeldRun.of(self._key, claimed, ticket, spec, grant)
-        held.working_directory = directory
-        return held, refused
+            return held, Finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR, message=str(fault))
+        except Exception as fault:
+            return held, self._crashed(held, fault)
+        return held, None
 
-    def _spec(self, claimed: Claimed, ticket: Ticket) -> EffectiveSpec:
+    def _read(self, claimed: Claimed) -> HeldRun:
+        held = HeldRun.bare(self._key, claimed)
+        held.ticket = Ticket.from_json(claimed.request_json)
+        for narrowing in claimed.grants:
+            step = Grant.model_validate_json(narrowing)
+            held.grant = held.grant.narrowed(step.toolsets, step.blocked_tools)
         if claimed.spec_json is not None:
-            return EffectiveSpec.model_validate_json(claimed.spec_json)
-        request, record = ticket.request, claimed.record
+            held.adopt(EffectiveSpec.model_validate_json(claimed.spec_json))
+        return held
+
+    def _resolve(self, held: HeldRun) -> EffectiveSpec:
+        ticket, request, record = held.ticket, held.ticket.request, held.record
         return resolve(
             self._services.registry,
             self._services.settings,
@@ -119,9 +136,12 @@ class Attempt:
         except SettingsError as fault:
             return Finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR, held.partial, str(fault))
         except Exception as fault:
-            _log.error("run.crashed run=%s %s", self._key.run_id, _trace(fault))
-            message = f"internal error ({type(fault).__name__}); the worker's log has the details"
-            return Finish(SubagentState.FAILED, ErrorClassification.INTERNAL_ERROR, held.partial, message)
+            return self._crashed(held, fault)
+
+    def _crashed(self, held: HeldRun, fault: Exception) -> Finish:
+        _log.error("run.crashed run=%s %s", self._key.run_id, _trace(fault))
+        message = f"internal error ({type(fault).__name__}); the worker's log has the details"
+        return Finish(SubagentState.FAILED, ErrorClassification.INTERNAL_ERROR, held.partial, message)
 
     async def _drive(self, held: HeldRun) -> Outcome:
         runner = self._runner(held)
@@ -143,6 +163,13 @@ class Attempt:
         if entry.target is None:
             return AgentLoop(self._services, held)
         return ObjectRun(self._services, held, entry.target, restartable=held.spec.restartable)
+
+    async def _concluded(self, held: HeldRun, outcome: Outcome) -> TaskReport:
+        """Does what the outcome asks for; if that fails, the run ends without what could not be written."""
+        try:
+            return await self._conclude(held, outcome)
+        except Exception as fault:
+            return await self._conclude(held, replace(self._crashed(held, fault), summary=None))
 
     async def _conclude(self, held: HeldRun, outcome: Outcome) -> TaskReport:
         match outcome:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from retinue.contract import ErrorClassification, Phase, SubagentState
 from retinue.store import running
 from retinue.store.replies import Ready, Stale, Stopped, Suspended
+from retinue.worker.cut import AT_ONCE_S, Cut, let_go, until_done
 from retinue.worker.delegation import Delegation
 from retinue.worker.held import HeldRun
 from retinue.worker.models import ToolCall
 from retinue.worker.outcome import Fenced, Finish, Left
 from retinue.worker.services import Services
 from retinue.worker.tool_calls import ToolCalls
+
+_log = logging.getLogger("retinue.worker")
 
 
 class CallAnswers:
@@ -49,7 +55,7 @@ class CallAnswers:
                 index: call for index, call in enumerate(calls) if self._slot(index) not in self._run.journal
             }
             waiting = await self._start(open_calls, fresh=fresh)
-            if isinstance(waiting, Fenced):
+            if isinstance(waiting, Finish | Fenced):
                 return waiting
             if not waiting:
                 self._run.tools_used = before + len(calls)
@@ -73,21 +79,23 @@ class CallAnswers:
                 self._run.journal[self._slot(index)] = ""
         return True
 
-    async def _start(self, calls: dict[int, ToolCall], *, fresh: bool) -> dict[int, str] | Fenced:
+    async def _start(self, calls: dict[int, ToolCall], *, fresh: bool) -> dict[int, str] | Finish | Fenced:
         """Starts the calls side by side; the children that are left to wait for, by call."""
         built_in = {tool.name for tool in self._run.spec.built_in_tools}
         delegated = {i: call for i, call in calls.items() if call.name in built_in}
         first = self._first_of_each_thread(delegated)
         own = {i: call for i, call in calls.items() if i not in delegated}
-        async with asyncio.TaskGroup() as group:
-            children = {
-                i: group.create_task(self._delegation.start(i, call))
-                for i, call in delegated.items()
-                if i in first
-            }
-            answers = {
-                i: group.create_task(self._tools.answer(i, call, lost=not fresh)) for i, call in own.items()
-            }
+        children = {
+            i: asyncio.create_task(self._delegation.start(i, call))
+            for i, call in delegated.items()
+            if i in first
+        }
+        answers = {
+            i: asyncio.create_task(self._tools.answer(i, call, lost=not fresh)) for i, call in own.items()
+        }
+        cut = await self._wait_for({i: calls[i].name for i in answers}, {**children, **answers})
+        if cut is not None:
+            return cut
         if not all(task.result() for task in answers.values()):
             return Fenced()
         waiting: dict[int, str] = {}
@@ -104,6 +112,34 @@ class CallAnswers:
             if waiting or first == set(delegated)
             else await self._start({i: call for i, call in delegated.items() if i not in first}, fresh=fresh)
         )
+
+    async def _wait_for(self, tools: dict[int, str], tasks: dict[int, asyncio.Task[Any]]) -> Finish | None:
+        """Waits for all tasks; how the run ends that cannot wait any longer, None = all are done.
+
+        Args:
+            tools: Names of the tools among them.
+        """
+        grace_s = self._services.settings.cancel_grace_seconds
+        cut, unwind_s, still = None, AT_ONCE_S, set[str]()
+        try:
+            cut = await until_done(self._services, self._run, tasks.values(), grace_s=grace_s)
+            # After a cancel they have had their grace; a deadline comes without a warning.
+            unwind_s = grace_s if cut is Cut.DEADLINE else min(grace_s, AT_ONCE_S)
+        finally:
+            late = [index for index in tools if not tasks[index].done()]
+            stuck = await let_go(tasks.values(), within_s=unwind_s)
+            still = {tools[i] for i in late if tasks[i] in stuck or self._tools.runs_in_thread(tools[i])}
+            for name in still:
+                _log.warning("tool.still_running run=%s tool=%s", self._run.key.run_id, name)
+        if cut is not None:
+            finish = stopped(cut.value, self._run)
+            message = "; ".join(filter(None, (finish.message, *(f"still running: {name}" for name in still))))
+            return replace(finish, message=message or None)
+        for task in tasks.values():
+            # The failure itself, and not what it did to the others.
+            if not task.cancelled() and (fault := task.exception()):
+                raise fault
+        return None
 
     def _first_of_each_thread(self, calls: dict[int, ToolCall]) -> set[int]:
         seen: set[str] = set()

@@ -9,6 +9,7 @@ from celery import Celery
 from retinue.broker.app import create_app
 from retinue.broker.envelope import WakeUpKind
 from retinue.broker.settings import load_settings
+from retinue.contract import RetinueError
 from retinue.worker.intake import Intake
 from retinue.worker.program import RunWorker
 
@@ -33,5 +34,13 @@ def _never_called(tenant: str, run_id: str) -> None:
     raise RuntimeError("a wake-up is handled by its strategy: run it with `celery -A retinue.worker worker`")
 
 
-app = create_worker_app(create_app(load_settings()))
+def _app() -> Celery:
+    try:
+        return create_worker_app(create_app(load_settings()))
+    except RetinueError as fault:
+        # Celery's command shows any other error of this import with a traceback.
+        raise SystemExit(f"retinue: {fault}") from fault
+
+
+app = _app()
 app.conf["retinue_queues"] = "retinue.worker.bootstrap:loaded_queues"

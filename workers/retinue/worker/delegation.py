@@ -19,7 +19,7 @@ from retinue.client.planning import Plan
 from retinue.contract import SubagentLaunchRequest, SubagentLifecycleError, child_run_id
 from retinue.store import launching
 from retinue.store.call import unexpected
-from retinue.store.launching import Launched, Parent, ParentRefused
+from retinue.store.launching import Launched, Parent, ParentRefused, ThreadBusy
 from retinue.worker.held import HeldRun
 from retinue.worker.models import ToolCall
 from retinue.worker.outcome import Fenced
@@ -83,6 +83,9 @@ class Delegation:
                 return Fenced()
             case Launched():
                 raise unexpected("launch", [])
+            case ThreadBusy():
+                text = f"[REFUSED] {plan.new_run.agent} is still working on an earlier message."
+                return await self._answered(index, call, text, ok=False, started=started)
             case _:
                 text = f"[REFUSED] {refusal(reply)}"
                 return await self._answered(index, call, text, ok=False, started=started)

@@ -12,10 +12,11 @@ from pathlib import Path
 from retinue.agents import Grant
 from retinue.agents.effective import EffectiveSpec
 from retinue.client.ticket import Ticket
-from retinue.contract import Usage
+from retinue.contract import Role, SubagentLaunchRequest, Usage
 from retinue.store.call import RunKey
 from retinue.store.record import Record
 from retinue.store.replies import Claimed, Fence
+from retinue.worker.services import Slots
 
 
 @dataclass(slots=True, eq=False)
@@ -30,13 +31,16 @@ class HeldRun:
         spec: The effective spec.
         spec_is_pinned: The store has it already.
         grant: The run's and all its ancestors' launches, intersected.
-        thread: The messages so far.
+        thread: The messages so far, as the model reads them.
         journal: Answered calls of the running iteration, by slot.
         iteration: Of the last recorded response: the calls in the thread are its.
+        put_in: Entries of `thread` that the store does not hold.
         deadline: On this process's monotonic clock, None = none.
         working_directory: Where its tools may work on files, None = nowhere in particular.
         tools_used: Tool calls answered so far.
         partial: The last text of the model, for a run that is cut.
+        alarm: There may be a cancel mark.
+        has_left: The attempt is over; a tool that it left behind may still run.
     """
 
     key: RunKey
@@ -50,10 +54,12 @@ class HeldRun:
     journal: dict[str, str] = field(repr=False)
     iteration: int
     deadline: float | None
+    put_in: int = 0
     working_directory: Path | None = None
     tools_used: int = 0
     partial: str | None = field(default=None, repr=False)
     alarm: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    has_left: bool = False
     _operations: count[int] = field(default_factory=lambda: count(1), repr=False)
     _waits: int = field(default=0, repr=False)
     _waits_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -77,21 +83,57 @@ class HeldRun:
             deadline=None if left_ms is None else time.monotonic() + left_ms / 1000,
         )
 
+    @classmethod
+    def bare(cls, key: RunKey, claimed: Claimed) -> HeldRun:
+        """A claimed run of which nothing has been read yet: enough to end it."""
+        ticket = Ticket(SubagentLaunchRequest(goal="not read"), Role.LEAF)
+        spec = EffectiveSpec(agent=claimed.record.agent, max_iterations=claimed.record.max_iterations)
+        return cls.of(key, claimed, ticket, spec, Grant())
+
+    def adopt(self, spec: EffectiveSpec) -> None:
+        """The run goes by this spec, and by no more than it grants."""
+        self.spec = spec
+        self.grant = self.grant.narrowed(spec.grant.toolsets, spec.grant.blocked_tools)
+
     def operation(self) -> str:
         """An id for the next write: unique, since the token is."""
         return f"{self.fence.token}:{next(self._operations)}"
 
-    def begin_wait(self) -> bool:
-        """Notes that a tool waits for other runs; whether it is the first that does. From any OS thread."""
+    def begin_wait(self, slots: Slots) -> None:
+        """A tool waits for other runs: the first that does lends the run's slot. From any OS thread."""
         with self._waits_lock:
             self._waits += 1
-            return self._waits == 1
+            if self._waits == 1 and not self.has_left:
+                slots.lend()
 
-    def end_wait(self) -> bool:
-        """The end of such a wait; whether it was the last. From any OS thread."""
+    def end_wait(self, slots: Slots) -> None:
+        """The end of such a wait: the last takes the slot back. From any OS thread."""
         with self._waits_lock:
             self._waits -= 1
-            return self._waits == 0
+            if self._waits == 0 and not self.has_left:
+                slots.take_back()
+
+    def leave(self, slots: Slots) -> None:
+        """The attempt is over: its slot is free, so what waits on in it lends nothing any more."""
+        with self._waits_lock:
+            if self._waits and not self.has_left:
+                slots.take_back()
+            self.has_left = True
+
+    @property
+    def shares_its_thread(self) -> bool:
+        """Whether other runs have written to its thread, or will."""
+        return self.record.thread_id != self.key.run_id
+
+    @property
+    def stored_length(self) -> int:
+        """How many entries the store holds of `thread`."""
+        return len(self.thread) - self.put_in
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether a tool works for nothing: its run is cancelled, out of time, or not here any more."""
+        return self.has_left or self.alarm.is_set() or self.seconds_left == 0
 
     @property
     def seconds_left(self) -> float | None:

@@ -61,6 +61,8 @@ class Lease:
         self.process_id = process_id
         self.lost = threading.Event()
         """Set while the lease is not held, also before it first is."""
+        self.lost_reason = ""
+        """Why it was lost the last time, as given to `on_lost`; empty before that."""
         self.lost.set()
         self._address = ServerAddress.parse(store_url)
         self._lease_s = lease_seconds
@@ -294,6 +296,7 @@ class Lease:
         if not self._held.is_set():
             return
         self._held.clear()
+        self.lost_reason = reason
         self.lost.set()
         _log.warning("lease_lost process=%s reason=%s", self.process_id, reason)
         self._call(self._on_lost, reason)

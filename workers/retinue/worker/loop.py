@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from retinue.contract import ErrorClassification, Phase, SubagentState, canonical_json
 from retinue.store import running
+from retinue.store.record import Ending
 from retinue.store.replies import Passed, Pin, Recorded, Response, Stale, Stopped
 from retinue.worker.asking import Aborted, ask
 from retinue.worker.calls import CallAnswers, stopped
@@ -20,7 +21,7 @@ from retinue.worker.models import (
     tool_result_head,
     user_entry,
 )
-from retinue.worker.models.entries import is_answer, last_said, last_text
+from retinue.worker.models.entries import answer_cut_calls, is_answer, last_said, last_text
 from retinue.worker.outcome import Fenced, Finish, HandBack, Outcome
 from retinue.worker.services import Services
 
@@ -39,6 +40,10 @@ class AgentLoop:
         self._answers = CallAnswers(services, run)
         self._api: Api = services.provider(run.spec).api
         self._fresh = False
+        if run.shares_its_thread:
+            whole = answer_cut_calls(self._api, run.thread)
+            run.put_in += len(whole) - len(run.thread)
+            run.thread = whole
 
     async def drive(self, *, overtaken: bool = False) -> Outcome:
         """Goes on until the run is to end, waits elsewhere, or is not ours any more.
@@ -54,11 +59,12 @@ class AgentLoop:
 
     async def _go_on(self, *, overtaken: bool) -> Outcome:
         run = self._run
-        if not overtaken and run.thread and is_answer(self._api, run.thread[-1]) and run.iteration:
+        if not overtaken and run.iteration and is_answer(self._api, run.thread[-1]):
             # The response was recorded, and the attempt died before it could end the run.
-            return natural_end(last_text(self._api, run.thread[-1]), None, "stop", run)
+            return natural_end(last_text(self._api, run.thread[-1]), run.record.ending, run)
         while True:
-            calls = pending_calls(self._api, run.thread)
+            # Before its first response the thread holds what earlier runs have said: nothing of that is its.
+            calls = pending_calls(self._api, run.thread) if run.iteration else ()
             if calls:
                 left = await self._answers.answer(calls, fresh=self._fresh)
                 if left is not None:
@@ -79,7 +85,7 @@ class AgentLoop:
                 run.key,
                 run.fence,
                 run.operation(),
-                thread_length=len(run.thread),
+                thread_length=run.stored_length,
                 results=[
                     (f"{run.iteration}:{index}", tool_result_head(self._api, call.call_id))
                     for index, call in enumerate(calls)
@@ -113,7 +119,7 @@ class AgentLoop:
             return Fenced()
         if response.tool_calls:
             return None
-        return natural_end(response.text, response.refusal, response.finish_reason, run)
+        return natural_end(response.text, _ending(response), run)
 
     async def _record(self, passed: Passed, steers: Sequence[str], response: ModelResponse) -> bool:
         run, usage = self._run, response.usage or ModelUsage()
@@ -125,7 +131,7 @@ class AgentLoop:
                 run.operation(),
                 Response(
                     iteration=passed.iteration,
-                    thread_length=len(run.thread),
+                    thread_length=run.stored_length,
                     steers=len(steers),
                     phase=Phase.TOOL_CALL if response.tool_calls else Phase.MODEL_CALL,
                     messages=messages,
@@ -135,6 +141,7 @@ class AgentLoop:
                     output_tokens=usage.output_tokens,
                     cached_tokens=usage.cached_tokens,
                     reasoning_tokens=usage.reasoning_tokens,
+                    ending=_ending(response),
                 ),
             )
         )
@@ -155,13 +162,19 @@ def _pin(run: HeldRun) -> Pin:
     )
 
 
-def natural_end(text: str, refusal: str | None, finish_reason: str, run: HeldRun) -> Finish:
+def _ending(response: ModelResponse) -> Ending:
+    if response.refusal is not None:
+        return Ending.REFUSED
+    return Ending.LENGTH if response.finish_reason == "length" else Ending.STOP
+
+
+def natural_end(text: str, ending: Ending, run: HeldRun) -> Finish:
     """How a run ends whose model calls nothing more: well, unless it refused, was cut or said nothing."""
-    if refusal is not None:
+    if ending is Ending.REFUSED:
         return Finish(
             SubagentState.FAILED, ErrorClassification.CONTENT_REFUSED, text or None, "the model refused"
         )
-    if finish_reason == "length":
+    if ending is Ending.LENGTH:
         return Finish(
             SubagentState.INTERRUPTED,
             ErrorClassification.BUDGET_EXCEEDED,

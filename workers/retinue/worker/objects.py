@@ -9,11 +9,13 @@ from retinue.agents.runnable import Runnable, bind_run, reply_text, runs_async
 from retinue.agents.tool_result import ToolResultError
 from retinue.client.parent import current_parent
 from retinue.contract import ErrorClassification, SubagentState
+from retinue.worker.calls import stopped
+from retinue.worker.cut import AT_ONCE_S, let_go, until_done
+from retinue.worker.foreign import call_foreign
 from retinue.worker.held import HeldRun
 from retinue.worker.outcome import Finish, Outcome
 from retinue.worker.parent import RunningCall
 from retinue.worker.services import Services
-from retinue.worker.threads import run_in_thread
 
 _log = logging.getLogger("retinue.worker")
 _ERROR_MAX_CHARS = 2_000
@@ -44,24 +46,17 @@ class ObjectRun:
                 ErrorClassification.WORKER_LOST,
                 message="its worker was lost, and the agent is not restartable",
             )
-        work = asyncio.ensure_future(self._call())
-        alarm = asyncio.ensure_future(self._run.alarm.wait())
+        work = asyncio.create_task(self._call())
+        grace_s, cut = self._services.settings.cancel_grace_seconds, None
         try:
-            timeout = self._run.seconds_left
-            await asyncio.wait({work, alarm}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                return work.result()
-            if alarm.done():
-                return Finish(SubagentState.CANCELLED)
-            return Finish(
-                SubagentState.INTERRUPTED,
-                ErrorClassification.DEADLINE_EXCEEDED,
-                message="the deadline passed",
-            )
+            # It cannot ask whether it is cancelled: its grace is what its task has after that.
+            cut = await until_done(self._services, self._run, [work], grace_s=0)
         finally:
-            for task in (work, alarm):
-                task.cancel()
-            await asyncio.gather(work, alarm, return_exceptions=True)
+            if await let_go([work], within_s=grace_s if cut else AT_ONCE_S):
+                _log.warning(
+                    "agent.still_running run=%s agent=%s", self._run.key.run_id, self._run.spec.agent
+                )
+        return work.result() if cut is None else stopped(cut.value, self._run)
 
     async def _call(self) -> Finish:
         run, request = self._run, self._run.ticket.request
@@ -76,12 +71,8 @@ class ObjectRun:
         bound = bind_run(self._agent, request.goal, extras)
         inside = current_parent.set(RunningCall(self._services, run, 0))
         try:
-            if runs_async(self._agent):
-                value = await bound()  # pyright: ignore[reportGeneralTypeIssues]
-            else:
-                value = await run_in_thread(bound, name=f"agent:{run.spec.agent}")
-                if asyncio.iscoroutine(value):
-                    value = await value
+            name = f"agent:{run.spec.agent}"
+            value = await call_foreign(bound, is_async=runs_async(self._agent), name=name)
             return Finish(SubagentState.SUCCEEDED, summary=reply_text(value), natural=True)
         except ToolResultError as fault:
             return Finish(SubagentState.FAILED, ErrorClassification.OUTPUT_INVALID, message=str(fault))

@@ -45,13 +45,12 @@ class RunningCall:
     @contextmanager
     def lend(self) -> Generator[None]:
         """Gives the run's slot to another while it waits; it has one only, however many of its calls wait."""
-        if self._run.begin_wait():
-            self._services.slots.lend()
+        slots = self._services.slots
+        self._run.begin_wait(slots)
         try:
             yield
         finally:
-            if self._run.end_wait():
-                self._services.slots.take_back()
+            self._run.end_wait(slots)
 
     def facade(self) -> LifecycleService:
         """The lifecycle facade bound to the run."""

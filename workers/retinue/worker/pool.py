@@ -90,7 +90,7 @@ class RunPool(BasePool):
 
     def free_slots(self) -> int:
         """How many more wake-ups may be popped; below 0 after a lent slot was taken back."""
-        if self._stopping is not None:
+        if not self._takes_work:
             return 0
         return self.num_processes - len(self._running) - len(self._held)
 
@@ -104,6 +104,10 @@ class RunPool(BasePool):
         """The run goes on. The pool may be one over its limit until some run ends. From any thread."""
         with self._lent_lock:
             self._lent = max(0, self._lent - 1)
+
+    def look_again(self) -> None:
+        """What `free_slots` answers may have changed otherwise. From any thread."""
+        self._wake_hub()
 
     def grow(self, n: int = 1) -> None:
         """For `control pool_grow`: raise the limit."""
@@ -140,7 +144,7 @@ class RunPool(BasePool):
 
     def submit(self, request: RunRequest) -> None:
         """Take a popped wake-up: start it, or hold it for a moment if its slot was taken back meanwhile."""
-        if self._stopping is not None:
+        if not self._takes_work:
             self._put_back(request)
             return
         state.task_reserved(request)
@@ -195,6 +199,10 @@ class RunPool(BasePool):
         self._no_time_left = True
         self.on_stop()
 
+    @property
+    def _takes_work(self) -> bool:
+        return self._stopping is None and self._runtime is not None and self._runtime.takes_work
+
     def _start(self, request: RunRequest) -> None:
         self._running.add(request)
         request.start()
@@ -237,7 +245,7 @@ class RunPool(BasePool):
         self._start_held()
 
     def _start_held(self) -> None:
-        while self._held and self._stopping is None and len(self._running) < self.num_processes:
+        while self._held and self._takes_work and len(self._running) < self.num_processes:
             request = self._held.popleft()[1]
             state.task_reserved(request)  # Celery forgets it on a reconnect
             self._start(request)

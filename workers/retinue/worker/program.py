@@ -29,6 +29,13 @@ class RunWorker(Worker):
             raise SystemExit(f"retinue: {reason}")
         super().on_before_init(quiet=quiet, **kwargs)
 
+    def prepare_args(self, **kwargs: Any) -> dict[str, Any]:
+        """Called by Celery: without gossip and mingle, which tell workers what Retinue has in its store.
+
+        Mingle costs a second at each start, and gossip trips over each outage of the broker.
+        """
+        return {**super().prepare_args(**kwargs), "without_gossip": True, "without_mingle": True}
+
     def setup_queues(self, include: Any, exclude: Any = None) -> None:
         """Called by Celery with the values of -Q and -X."""
         super().setup_queues(include or _loaded_queues(self.app), exclude)

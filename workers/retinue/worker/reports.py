@@ -56,6 +56,14 @@ class Runtime(Protocol):
     Made by the factory that the setting `retinue_runtime` names, as factory(app, pool).
     """
 
+    @property
+    def takes_work(self) -> bool:
+        """Whether wake-ups may be popped and handed over just now. Asked on the hub's thread: must not block.
+
+        Whoever lets it become true again calls the pool's `look_again`.
+        """
+        ...
+
     async def start(self) -> None:
         """Get ready; the worker takes no wake-up before this returned, and ends if it raises."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from retinue.broker.wakeups import Waker
-from retinue.contract import partition_of_run
 from retinue.store import control, reading
 from retinue.store.call import RunKey
 from retinue.worker.patience import PatientStore
@@ -18,14 +17,18 @@ async def cancel_by_run_id(store: PatientStore, waker: Waker, run_id: str) -> No
 
     Every worker is told of a revoke, so this happens several times; the mark is set once.
     """
-    for tenant in await store.run(reading.read_tenants(partition_of_run(run_id))):
-        key = RunKey(tenant, run_id)
-        reply = await store.run(control.cancel(key, reason="revoked through Celery"))
-        if reply.outcome == "ACCEPTED":
-            _log.info("run.revoked run=%s", run_id)
-            cursor = None
-            while cursor != "":
-                swept = await store.run(control.sweep(key, cursor=cursor or ""))
-                cursor = swept.cursor
-                for wakeup in swept.wakeups:
-                    await waker.send(wakeup)
+    found: str | int | None = 0
+    while isinstance(found, int):
+        found = await store.run(reading.find_tenant(run_id, place=found))
+    if found is None:
+        return
+    key = RunKey(found, run_id)
+    reply = await store.run(control.cancel(key, reason="revoked through Celery"))
+    if reply.outcome == "ACCEPTED":
+        _log.info("run.revoked run=%s", run_id)
+        cursor = None
+        while cursor != "":
+            swept = await store.run(control.sweep(key, cursor=cursor or ""))
+            cursor = swept.cursor
+            for wakeup in swept.wakeups:
+                await waker.send(wakeup)

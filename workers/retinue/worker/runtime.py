@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from celery import Celery
 
 from retinue.agents.catalogue import advertise as advertised
-from retinue.broker.casualties import owned_members
+from retinue.broker.casualties import owned_members, take_over
 from retinue.broker.catalogue import AsyncCatalogue, WorkerEntry, advertise, withdraw
 from retinue.broker.envelope import EnvelopeTemplate
 from retinue.broker.owner_check import OwnerCheck
@@ -34,7 +34,7 @@ from retinue.worker.hints import CancelHints
 from retinue.worker.models import OpenAiModel, RetryPolicy
 from retinue.worker.patience import PatientStore
 from retinue.worker.providers import ProviderBundles
-from retinue.worker.reports import ReceivedWakeUp, TaskReport
+from retinue.worker.reports import ReceivedWakeUp, Succeeded, TaskReport
 from retinue.worker.revocation import cancel_by_run_id
 from retinue.worker.roll import Roll
 from retinue.worker.services import Services
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("retinue.worker")
 _BEAT_EVERY_S = 0.5
 _ADVERTISE_EVERY_S = 30.0
+_UNWIND_S = 2.0
+"""How long cancelled attempts may take to end, in seconds."""
 
 
 def create_runtime(app: Celery, pool: RunPool) -> WorkerRuntime:
@@ -79,6 +81,15 @@ class WorkerRuntime:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._attempts: set[asyncio.Task[TaskReport]] = set()
 
+    @property
+    def takes_work(self) -> bool:
+        """Whether this process may claim runs: not while others may take it for dead.
+
+        While the store itself is out of reach nobody can, and a claim waits until it is there again.
+        """
+        lease = self._prepared.lease
+        return not lease.lost.is_set() or lease.lost_reason == "store"
+
     async def start(self) -> None:
         """Connects, advertises what the process can run, and starts to watch."""
         self._loop = asyncio.get_running_loop()
@@ -105,7 +116,8 @@ class WorkerRuntime:
             wakes=self._waker,
             slots=self._pool,
             registry=registry,
-            catalogue=AsyncCatalogue(store),
+            # Patient as well: a run that delegates must not fail because the store is away.
+            catalogue=AsyncCatalogue(self._store),
             planner=LaunchPlanner(settings, template if settings.same_server else None),
             model=self._model,
             retries=RetryPolicy(max_attempts=settings.model_max_attempts),
@@ -126,12 +138,19 @@ class WorkerRuntime:
 
     async def run(self, task: ReceivedWakeUp) -> TaskReport:
         """Does what the store has for the run that a wake-up names."""
+        if not self.takes_work:
+            # Popped before the lease was lost; the reaper wakes the run again.
+            return Succeeded("dropped: the lease is lost")
         attempt = Attempt(self._services, self._roll, self._hints, RunKey(task.tenant, task.run_id))
         current = asyncio.current_task()
         assert current is not None
         self._attempts.add(current)
         try:
             return await attempt.run()
+        except asyncio.CancelledError:
+            if not self._draining.is_set():
+                raise
+            return Succeeded("cut: the worker stops, and hands the run back")
         finally:
             self._attempts.discard(current)
 
@@ -147,10 +166,13 @@ class WorkerRuntime:
         self._draining.set()
         if timeout_s > 0 and self._attempts:
             await asyncio.wait(set(self._attempts), timeout=timeout_s)
-        for task in (*self._tasks, *self._attempts):
+        stopped = (*self._tasks, *self._attempts)
+        for task in stopped:
             task.cancel()
-        await asyncio.gather(*self._tasks, *self._attempts, return_exceptions=True)
+        if stopped:
+            await asyncio.wait(stopped, timeout=_UNWIND_S)
         self._tasks.clear()
+        await self._hand_back_the_rest()
         # The entry stays where a run could not be handed back, so that the reaper finds it.
         with suppress(StoreError):
             if not await owned_members(self._link, self._prepared.process):
@@ -161,6 +183,24 @@ class WorkerRuntime:
         if self._broker is not None:
             await self._broker.close()
         await self._link.close()
+
+    async def _hand_back_the_rest(self) -> None:
+        """Queues what was cut: nobody need wait for this process's lease to end, and no loss is counted."""
+        process = self._prepared.process
+        with suppress(StoreError):
+            members = await owned_members(self._link, process)
+            losses = self._prepared.settings.losses_before_worker_lost
+            count = await take_over(
+                AsyncStore(self._link),
+                self._waker,
+                process,
+                sorted(members),
+                dead=False,
+                counted=False,
+                losses_before_end=losses,
+            )
+            if count:
+                _log.warning("runs.handed_back process=%s count=%d", process, count)
 
     def _broker_link(self) -> AsyncLink | None:
         """For counting messages: the store's own link, one to the broker, or none that could count."""
@@ -181,8 +221,9 @@ class WorkerRuntime:
                 async with asyncio.timeout(_ADVERTISE_EVERY_S):
                     await self._lease_is_back.wait()
             self._lease_is_back.clear()
-            with suppress(Exception):
-                await self._advertise()
+            if self.takes_work:
+                with suppress(Exception):
+                    await self._advertise()
 
     async def _advertise(self) -> None:
         prepared = self._prepared
@@ -218,6 +259,7 @@ class WorkerRuntime:
         """The lease is held again: whoever took the process for dead has taken it out of the catalogue."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._lease_is_back.set)
+        self._pool.look_again()
 
     def _fence(self) -> None:
         for task in self._attempts:

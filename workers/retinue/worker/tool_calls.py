@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import logging
 import time
-from typing import cast
 
 from retinue.agents import ToolContext, current_tool_context
 from retinue.agents.arguments import ToolArgumentError
@@ -15,11 +12,12 @@ from retinue.agents.tool_result import ToolResultError, result_text
 from retinue.client.parent import current_parent
 from retinue.store import running
 from retinue.store.replies import Stale
+from retinue.worker.foreign import call_foreign
 from retinue.worker.held import HeldRun
 from retinue.worker.models import ToolCall
 from retinue.worker.parent import RunningCall
+from retinue.worker.progress import ProgressLine
 from retinue.worker.services import Services
-from retinue.worker.threads import run_in_thread
 
 _log = logging.getLogger("retinue.worker")
 _ERROR_MAX_CHARS = 2_000
@@ -51,6 +49,12 @@ class ToolCalls:
         started = time.monotonic()
         name, ok, text = await self._result(index, call, lost=lost)
         return await self.record(index, name, text, ok=ok, started=started)
+
+    def runs_in_thread(self, name: str) -> bool:
+        """Whether a call of the tool of this name goes on when nobody waits for it any more."""
+        spec = self._run.spec.find_tool(name)
+        tool = self._services.registry.tools.get(spec.name) if spec else None
+        return tool is not None and not tool.is_async
 
     async def record(self, index: int, tool: str, text: str, *, ok: bool, started: float) -> bool:
         """Writes a call's result into the journal; False = the attempt is fenced."""
@@ -96,12 +100,7 @@ class ToolCalls:
         inside = current_tool_context.set(context)
         try:
             bound = tool.bind(arguments, context)
-            if tool.is_async:
-                value = await cast("asyncio.Future[object]", bound())
-            else:
-                value = await run_in_thread(bound, name=f"tool:{tool.api_name}")
-                if inspect.isawaitable(value):
-                    value = await value
+            value = await call_foreign(bound, is_async=tool.is_async, name=f"tool:{tool.api_name}")
             return True, result_text(value)
         except ToolResultError as fault:
             return False, f"[ERROR] {fault}"
@@ -116,12 +115,7 @@ class ToolCalls:
             current_parent.reset(parent)
 
     def _context(self, index: int, running_call: RunningCall) -> ToolContext:
-        run, loop = self._run, asyncio.get_running_loop()
-
-        def progress(message: str) -> None:
-            call = running.note_progress(run.key, run.fence, index=index, message=message)
-            asyncio.run_coroutine_threadsafe(self._services.store.run(call), loop)
-
+        run = self._run
         return ToolContext(
             run_id=run.key.run_id,
             tenant=run.key.tenant,
@@ -130,7 +124,7 @@ class ToolCalls:
             iteration=run.iteration,
             call_index=index,
             working_directory=run.working_directory,
-            report_progress=progress,
-            is_cancelled=run.alarm.is_set,
+            report_progress=ProgressLine(self._services.store.store, run, index).report,
+            is_cancelled=lambda: run.should_stop,
             lifecycle=running_call.facade,
         )

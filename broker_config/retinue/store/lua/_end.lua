@@ -28,7 +28,14 @@ local function end_run(T, P, tenant, id, now, state, class, reply)
   for _, key in ipairs({ run, run .. ':req', run .. ':res', run .. ':part', run .. ':s', run .. ':pg' }) do
     redis.call('EXPIRE', key, ttl)
   end
-  redis.call('EXPIRE', T .. 'th:' .. f[10], f[11])
+  local thread = T .. 'th:' .. f[10]
+  local shared = f[10] ~= id
+  if shared and redis.call('GET', thread .. ':by') == id then
+    redis.call('DEL', thread .. ':by')
+    shared = false
+  end
+  -- Never under another run that writes to it.
+  if not shared then redis.call('EXPIRE', thread, f[11]) end
   if f[12] ~= '' then redis.call('EXPIRE', T .. 'corr:' .. f[12], ttl) end
   if redis.call('HINCRBY', tree, 'live', -1) == 0 then
     for _, suffix in ipairs({ '', ':ev', ':m', ':g', ':sp' }) do redis.call('EXPIRE', tree .. suffix, ttl) end

@@ -13,6 +13,7 @@ local function queue_run(T, P, tenant, id, now)
   redis.call('HSET', run, 'st', state == 'STARTING' and 'RUNNING' or state, 'ph', 'queued', 'tok', '', 'own', '',
     'up', now, 'rs', 0, 'ra', 0)
   redis.call('ZADD', P .. 'q:' .. wake[3], now, tenant .. '/' .. id)
+  redis.call('SADD', P .. 'queues', wake[3])
   redis.call('RPUSH', T .. 'tree:' .. wake[6] .. ':ev',
     '{"e":"run.resumed","r":"' .. id .. '","t":' .. now .. ',"wakeup":' .. number .. '}')
   return wake

@@ -4,17 +4,18 @@
 -- KEYS[1] record of the first run
 -- ARGV 1 T, 2 P, 3 tenant, 4 session, 5 parent id or '', 6 parent epoch, 7 parent token, 8 parent
 --   iteration or '' (launched by a tool, not by the model), 9 root's tree cap, 10 session TTL s, 11 first
---   argument of a run, then 23 per run: id, request digest, request JSON, agent, agent as JSON, queue,
+--   argument of a run, then 24 per run: id, request digest, request JSON, agent, agent as JSON, queue,
 --   priority, correlation digest or '', on duplicate (raise|return), parent slot or '', time-out ms (0 none), max
 --   iterations, thread, thread TTL s, first message or '', at parent's end (c|a), max live children, max depth, grant
 --   JSON or '', result TTL s, broker list or '', envelope or '',
---   the parent's tool in that slot as a JSON string
+--   the parent's tool in that slot as a JSON string, the first phase (queued|no_worker)
 -- Replies {OK, now, {id, NEW|REPEAT|DONE, path, depth, created}...}; {CONFLICT, id}; {DUPLICATE, id};
---   {EXISTING, id}; {CORRELATION_CONFLICT, id}; {PARENT, reason}; {CAPACITY, limit name, limit, live}; {DEPTH, limit}
+--   {EXISTING, id}; {CORRELATION_CONFLICT, id}; {BUSY, id of the run that writes to the thread};
+--   {PARENT, reason}; {CAPACITY, limit name, limit, live}; {DEPTH, limit}
 --!include _clock
 --!include _marks
 local T, P, tenant, session, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local FIRST, WIDTH = tonumber(ARGV[11]), 23
+local FIRST, WIDTH = tonumber(ARGV[11]), 24
 local count = (#ARGV - FIRST + 1) / WIDTH
 local reply, fresh = { 'OK', now }, {}
 for n = 1, count do
@@ -72,7 +73,20 @@ for _, at in ipairs(fresh) do
     claimed[digest] = ARGV[at]
   end
 end
+-- One writer a thread. What bears a run's name is that run's thread, and nobody else's while it lives.
+local writers = {}
+for _, at in ipairs(fresh) do
+  local id, thread = ARGV[at], ARGV[at + 12]
+  local busy = writers[thread]
+  if not busy and thread ~= id then
+    local began = redis.call('HMGET', T .. 'run:' .. thread, 'st', 'fi')
+    busy = began[1] and not began[2] and thread or redis.call('GET', T .. 'th:' .. thread .. ':by')
+  end
+  if busy then return { 'BUSY', busy } end
+  writers[thread] = id
+end
 
+redis.call('ZADD', P .. 'tenants', now, tenant)
 local number = p and tonumber(p[12]) or 0
 for _, at in ipairs(fresh) do
   local id, queue = ARGV[at], ARGV[at + 5]
@@ -84,7 +98,7 @@ for _, at in ipairs(fresh) do
   deadline = string.format('%.0f', deadline)
   local max_depth = p and math.min(tonumber(p[11]), tonumber(ARGV[at + 17])) or ARGV[at + 17]
   local from = ARGV[at + 15] == 'a' and depth or above
-  redis.call('HSET', run, 'st', 'PENDING', 'ph', 'queued', 'ep', 0, 'tok', '', 'own', '', 'op', '', 'rp', '',
+  redis.call('HSET', run, 'st', 'PENDING', 'ph', ARGV[at + 23], 'ep', 0, 'tok', '', 'own', '', 'op', '', 'rp', '',
     'root', own_root, 'par', parent, 'pc', ARGV[at + 9], 'pt', ARGV[at + 22], 'path', own_path, 'dp', depth, 'ab', from,
     'q', queue, 'pr', ARGV[at + 6], 'ag', ARGV[at + 3], 'sess', session, 'co', ARGV[at + 7], 'rd', ARGV[at + 1],
     'dl', deadline, 'it', 0, 'im', 0, 'mi', ARGV[at + 11], 'mxd', max_depth, 'mxc', ARGV[at + 16],
@@ -93,6 +107,7 @@ for _, at in ipairs(fresh) do
   redis.call('SET', run .. ':req', ARGV[at + 2])
   if ARGV[at + 14] ~= '' then redis.call('RPUSH', T .. 'th:' .. ARGV[at + 12], ARGV[at + 14]) end
   redis.call('PERSIST', T .. 'th:' .. ARGV[at + 12])
+  if ARGV[at + 12] ~= id then redis.call('SET', T .. 'th:' .. ARGV[at + 12] .. ':by', id) end
   if ARGV[at + 7] ~= '' then redis.call('SET', T .. 'corr:' .. ARGV[at + 7], id) end
   if ARGV[at + 18] ~= '' then redis.call('HSET', tree .. ':g', own_path, ARGV[at + 18]) end
   redis.call('HINCRBY', tree, 'n', 1)
@@ -102,10 +117,10 @@ for _, at in ipairs(fresh) do
     .. ',"parent_id":' .. (parent == '' and 'null' or '"' .. parent .. '"') .. ',"path":"' .. own_path .. '"}')
   if deadline ~= '0' then redis.call('ZADD', P .. 'due', deadline, member) end
   redis.call('ZADD', P .. 'q:' .. queue, now, member)
+  redis.call('SADD', P .. 'queues', queue)
   if not root then
     redis.call('HSET', tree, 'mx', ARGV[9])
     redis.call('ZADD', T .. 'sess:' .. session, now, id)
-    redis.call('ZADD', P .. 'tenants', now, tenant)
   end
   if ARGV[at + 20] ~= '' then redis.call('LPUSH', ARGV[at + 20], ARGV[at + 21]) end
   for n = 3, #reply do
@@ -117,10 +132,16 @@ if p then
   redis.call('HINCRBY', T .. 'run:' .. parent, 'lc', #fresh)
   redis.call('HSET', T .. 'run:' .. parent, 'nc', number)
 else
-  -- The list of a session keeps live runs and those that may still be read.
+  -- The list of a session keeps live runs and those that may still be read. Looked at are some anywhere in
+  -- it: the oldest may stay for long. Five for each that joins hold what has expired to a fourth of the rest.
   redis.call('EXPIRE', T .. 'sess:' .. session, ARGV[10])
-  for _, id in ipairs(redis.call('ZRANGE', T .. 'sess:' .. session, 0, 4)) do
+  for _, id in ipairs(redis.call('ZRANDMEMBER', T .. 'sess:' .. session, 5 * #fresh)) do
     if redis.call('EXISTS', T .. 'run:' .. id) == 0 then redis.call('ZREM', T .. 'sess:' .. session, id) end
+  end
+  -- Whoever has launched nothing for 30 days has nothing left that a revoke could mean.
+  local month_ago = string.format('%.0f', now_ms - 2592000000)
+  for _, old in ipairs(redis.call('ZRANGE', P .. 'tenants', '-inf', month_ago, 'BYSCORE', 'LIMIT', 0, 10)) do
+    redis.call('ZREM', P .. 'tenants', old)
   end
 end
 return reply

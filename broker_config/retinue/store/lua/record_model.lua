@@ -3,8 +3,8 @@
 -- message, usage. No mark is looked at: a response that was paid for is kept.
 -- KEYS[1] record
 -- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 epoch, 6 token, 7 operation, 8 iteration, 9 thread length before, 10 steers
---   delivered, 11 phase after, 12 partial text JSON or '', 13-16 input, output, cached, reasoning tokens, 17 count of
---   messages, then the messages, then the tool names as JSON strings
+--   delivered, 11 phase after, 12 partial text JSON or '', 13-16 input, output, cached, reasoning tokens, 17 how the
+--   response ended (stop|length|refused), 18 count of messages, then the messages, then the tool names as JSON strings
 -- Replies {OK}; {STALE}; {LENGTH, length}
 --!include _clock
 local T, id, run = ARGV[1], ARGV[4], KEYS[1]
@@ -16,23 +16,23 @@ local thread, length = T .. 'th:' .. f[5], redis.call('LLEN', T .. 'th:' .. f[5]
 if length ~= tonumber(ARGV[9]) or f[7] ~= ARGV[8] or f[8] == ARGV[8] then return { 'LENGTH', tostring(length) } end
 
 local events, at = T .. 'tree:' .. f[4] .. ':ev', '","t":' .. now .. ',"iteration":' .. ARGV[8]
-local delivered, messages = tonumber(f[6]), tonumber(ARGV[17])
+local delivered, messages = tonumber(f[6]), tonumber(ARGV[18])
 for n = delivered + 1, delivered + tonumber(ARGV[10]) do
   local steer = redis.call('HGET', run .. ':s', 'i' .. n)
   redis.call('HSET', run .. ':s', '#' .. steer, 'd' .. ARGV[8])
   redis.call('RPUSH', events, '{"e":"steer.delivered","r":"' .. id .. at .. ',"steer":"' .. steer .. '"}')
 end
-for n = 18, 17 + messages do redis.call('RPUSH', thread, ARGV[n]) end
+for n = 19, 18 + messages do redis.call('RPUSH', thread, ARGV[n]) end
 if ARGV[12] ~= '' then redis.call('SET', run .. ':part', ARGV[12]) end
 redis.call('RPUSH', events, '{"e":"model.finished","r":"' .. id .. at .. ',"input_tokens":' .. ARGV[13]
   .. ',"output_tokens":' .. ARGV[14] .. '}')
-for n = 18 + messages, #ARGV do
-  redis.call('RPUSH', events, '{"e":"tool.started","r":"' .. id .. at .. ',"index":' .. (n - 18 - messages)
+for n = 19 + messages, #ARGV do
+  redis.call('RPUSH', events, '{"e":"tool.started","r":"' .. id .. at .. ',"index":' .. (n - 19 - messages)
     .. ',"tool":' .. ARGV[n] .. '}')
 end
 for n, field in ipairs({ 'tin', 'tout', 'tca', 'tre' }) do
   if ARGV[12 + n] ~= '0' then redis.call('HINCRBY', run, field, ARGV[12 + n]) end
 end
 redis.call('HSET', run, 'ph', ARGV[11], 'im', ARGV[8], 'nd', string.format('%.0f', delivered + tonumber(ARGV[10])),
-  'op', ARGV[7], 'rp', '', 'up', now)
+  'fr', ARGV[17], 'op', ARGV[7], 'rp', '', 'up', now)
 return { 'OK' }

@@ -1,15 +1,17 @@
 #!lua flags=allow-oom
--- Takes a run from a process that is dead, or that says it does not run it (the reply to its claim
--- was lost), and queues it. A loss counts where the run's own code may have been the cause.
+-- Takes a run from a process that is dead, that says it does not run it (the reply to its claim was
+-- lost, or its attempt failed to end it), or that stops, and queues it. A loss counts where the run's own
+-- code may have been the cause; so does being disowned again and again without an iteration further.
 -- KEYS[1] record
--- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 process, 6 dead|idle, 7 losses before WORKER_LOST
+-- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 process, 6 dead|idle|stopping, 7 losses before WORKER_LOST, or
+--   before INTERNAL_ERROR where it is disowned
 -- Replies {QUEUED, wake-up}; {ENDED, state, parent's wake-up or nothing}; {NOT_OWNER}
 --!include _clock
 --!include _count
 --!include _queue
 --!include _end
 local T, P, tenant, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], KEYS[1]
-local f = redis.call('HMGET', run, 'own', 'ph', 'ls', 'root', 'ep')
+local f = redis.call('HMGET', run, 'own', 'ph', 'ls', 'root', 'ep', 'im', 'di')
 if not f[1] or f[1] ~= ARGV[5] then
   redis.call('SREM', P .. 'own:' .. ARGV[5], tenant .. '/' .. id)
   return { 'NOT_OWNER' }
@@ -26,6 +28,16 @@ if losses >= tonumber(ARGV[7]) then
   local wakeup = end_run(T, P, tenant, id, now, 'FAILED', 'WORKER_LOST',
     '"[WORKER_LOST] This agent failed: its worker process was lost several times."')
   return { 'ENDED', 'FAILED', wakeup }
+end
+if ARGV[6] == 'idle' then
+  local iteration, count = string.match(f[7] or '', '^(%d+):(%d+)$')
+  count = iteration == f[6] and tonumber(count) + 1 or 1
+  redis.call('HSET', run, 'di', f[6] .. ':' .. count)
+  if count >= tonumber(ARGV[7]) then
+    local wakeup = end_run(T, P, tenant, id, now, 'FAILED', 'INTERNAL_ERROR',
+      '"[INTERNAL_ERROR] This agent failed: its workers could not go on with it."')
+    return { 'ENDED', 'FAILED', wakeup }
+  end
 end
 redis.call('SREM', P .. 'own:' .. ARGV[5], tenant .. '/' .. id)
 return { 'QUEUED', queue_run(T, P, tenant, id, now) }

@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- What a due timer asks for: the end of a run that is out of time and on no worker, or a sweep.
+-- What a due timer asks for: the end of a run that is out of time and on no worker, or on one that
+-- does not end it, or a sweep.
 -- KEYS[1] record
--- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 ms until a run that is still on a worker is looked at again
+-- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 ms until a run that is still on a worker is looked at again, 6 ms that
+--   its worker has after the deadline to end it
 -- Replies {SWEEP}; {ENDED, state, parent's wake-up or nothing}; {LATER}; {NOTHING}
 --!include _clock
 --!include _marks
@@ -29,7 +31,7 @@ if now_ms < deadline then
   redis.call('ZADD', due, f[3], member)
   return { 'LATER' }
 end
-if f[2] ~= '' then
+if f[2] ~= '' and now_ms < deadline + tonumber(ARGV[6]) then
   -- Its worker watches the deadline too; should the worker die, take_over queues it and claim ends it.
   redis.call('ZADD', due, later, member)
   return { 'LATER' }

@@ -13,6 +13,7 @@ from retinue.worker.models import (
     tool_result_head,
     user_entry,
 )
+from retinue.worker.models.entries import answer_cut_calls, last_said
 
 APIS: list[Api] = ["chat_completions", "responses"]
 
@@ -98,3 +99,53 @@ def test_last_text_reads_the_assistants_words_alone(api: Api):
 def test_a_result_of_the_same_response_is_read_from_its_own_entry():
     entry = asks("responses", ("a", "one")) + "," + result("responses", "a")
     assert pending_calls("responses", [entry]) == ()
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_text_that_was_said_last_is_found_behind_calls_and_results(api: Api) -> None:
+    earlier, said = assistant_entry(api, "of an earlier run"), assistant_entry(api, "so far")
+    silent = {
+        "chat_completions": '{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f"}}]}',
+        "responses": '{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}',
+    }[api]
+    result = tool_result_head(api, "c") + '"done"}'
+    thread = [earlier, user_entry(api, "task"), said, silent, result]
+
+    assert last_said(api, thread, 2) == "so far"
+    assert last_said(api, thread, 1) is None
+    assert last_said(api, [earlier, user_entry(api, "task")], 0) is None
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_calls_left_open_before_a_later_entry_are_answered_as_cut_behind_their_results(api: Api) -> None:
+    asked = asks(api, ("a", "one"), ("b", "two"), ("c", "three"))
+    thread = [user_entry(api, "go"), asked, result(api, "b"), user_entry(api, "again")]
+
+    mended = answer_cut_calls(api, thread)
+
+    assert [*mended[:3], mended[-1]] == thread
+    answers = [json.loads(entry) for entry in mended[3:-1]]
+    ids = [answer["call_id" if api == "responses" else "tool_call_id"] for answer in answers]
+    assert ids == ["a", "c"]
+    texts = [answer["output" if api == "responses" else "content"] for answer in answers]
+    assert all(text.startswith("[CUT] ") for text in texts)
+    assert pending_calls(api, mended) == ()
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_mended_history_keeps_its_bytes_when_entries_join_it(api: Api) -> None:
+    thread = [asks(api, ("a", "one")), user_entry(api, "x"), asks(api, ("a", "one")), asks(api, ("b", "two"))]
+    longer = [*thread, result(api, "b"), user_entry(api, "more"), assistant_entry(api, "done")]
+
+    mended = answer_cut_calls(api, thread)
+
+    assert len(mended) == len(thread) + 2, "each under its own response, though they share an id"
+    assert answer_cut_calls(api, longer)[: len(mended)] == mended
+    assert answer_cut_calls(api, mended) == mended
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_last_calls_may_still_be_answered_and_are_left_alone(api: Api) -> None:
+    thread = [user_entry(api, "go"), asks(api, ("a", "one"), ("b", "two")), result(api, "a")]
+    assert answer_cut_calls(api, thread) == thread
+    assert answer_cut_calls(api, []) == []

@@ -17,6 +17,12 @@ from retinue.worker.models.wire import (
     text_of,
 )
 
+CUT = (
+    "[CUT] This call was not answered: the run that made it ended. It may or may not have taken effect; "
+    "check before you repeat it."
+)
+"""What a later run's model reads of a call that an earlier run left open in their thread."""
+
 
 def user_entry(api: Api, text: str) -> str:
     """An entry that says `text` as the user."""
@@ -48,6 +54,27 @@ def pending_calls(api: Api, entries: Sequence[str]) -> tuple[ToolCall, ...]:
             calls = [call for item in items for call in _calls(api, item)]
             return tuple(call for call in calls if not _take(answered, call.call_id))
     return ()
+
+
+def answer_cut_calls(api: Api, entries: Sequence[str]) -> list[str]:
+    """The entries, with an answer put in for every call that was open when something else was said.
+
+    A run that is cut leaves its last calls without results, and no API takes a history with such a gap.
+    What is put in depends on the entries up to that place alone, so the bytes of a history stay as they are
+    when it grows. Calls that are open at the end are left alone: they may still be answered.
+    """
+    whole: list[str] = []
+    left_open: list[ToolCall] = []
+    for entry in entries:
+        items = _items(entry)
+        answered = [call_id for item in items if (call_id := _answers(api, item)) is not None]
+        said = any(_is_assistant(api, item) for item in items)
+        if said or not answered:
+            whole += [f"{tool_result_head(api, call.call_id)}{dump_json(CUT)}}}" for call in left_open]
+            left_open = [call for item in items for call in _calls(api, item)] if said else []
+        left_open = [call for call in left_open if not _take(answered, call.call_id)]
+        whole.append(entry)
+    return whole
 
 
 def last_text(api: Api, entry: str) -> str:

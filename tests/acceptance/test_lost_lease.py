@@ -1,0 +1,44 @@
+"""A process that others take for dead takes no work, and goes on once its lease is back."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests.acceptance.run_rig import RunRig, run_rig
+
+from retinue.broker.routes import queue_keys
+from retinue.contract import Phase, SubagentState
+
+_POPS_FOR_S = 1.0
+"""How long a pop that was sent waits on the server."""
+
+
+def lies_untouched(rig: RunRig) -> bool:
+    """Whether one wake-up is on the broker and nobody pops."""
+    queued = sum(int(str(rig.store.llen(key))) for key in queue_keys("retinue"))
+    return queued == 1 and not any(client["cmd"] == "blmpop" for client in rig.store.client_list())
+
+
+def test_a_process_that_hangs_leaves_new_work_to_others_until_it_goes_on(tmp_path: Path) -> None:
+    with run_rig(tmp_path, agents="hang_agents", hang_seconds=1.0) as rig:
+        rig.model.script("hanging").call("block", {}).then("went on")
+        rig.model.script("quick").then("done")
+        worker = rig.worker(concurrency=4)
+        lifecycle = rig.lifecycle()
+        lifecycle.launch(agent="hanging", goal="hang")
+        rig.wait_for_trace("blocked")
+        worker.wait_for_log(r"lease_lost process=\w+ reason=hang")
+
+        handle = lifecycle.launch(agent="quick", goal="later")
+        rig.wait_until(lambda: lies_untouched(rig), "the wake-up on the broker")
+        until = time.monotonic() + 2 * _POPS_FOR_S
+        while time.monotonic() < until:
+            assert lies_untouched(rig), "and it stays there"
+        assert lifecycle.status(handle).phase in (Phase.QUEUED, Phase.NO_WORKER)
+
+        rig.trace("go_on").touch()
+        result = rig.result(lifecycle, handle)
+
+    assert result.terminal_state is SubagentState.SUCCEEDED
+    assert "lease_held" in worker.log_text().partition("reason=hang")[2]

@@ -1,0 +1,79 @@
+"""One writer a thread: a run has a shared thread to itself while it lives, and its end lets it go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.integration.store.attempt import Attempt
+from tests.integration.store.stage import Stage
+
+from retinue.contract import SubagentState
+from retinue.store.call import RunKey
+from retinue.store.launching import Launched, ThreadBusy
+
+PAIR = "t" + "0" * 31
+
+
+def _parent(stage: Stage) -> Attempt:
+    return stage.calling(stage.root(), "send_message", "send_message")
+
+
+def _send(stage: Stage, parent: Attempt, index: int = 0, **changes: Any) -> Any:
+    new = stage.new_child(parent, index, thread_id=PAIR, **changes)
+    return stage.launch(new, parent=parent.as_parent(1))
+
+
+def test_a_thread_that_a_live_run_writes_to_is_busy_and_a_repeat_is_none(stage: Stage) -> None:
+    parent = _parent(stage)
+    first = _send(stage, parent)
+    holder = first.runs[0].run_id
+    before = stage.dump()
+
+    assert _send(stage, parent, 1) == ThreadBusy(holder)
+    assert stage.dump() == before, "nothing was written"
+    assert _send(stage, parent).runs[0].repeated
+
+
+def test_two_runs_of_one_launch_cannot_share_a_thread(stage: Stage) -> None:
+    one, other = stage.new_run(thread_id=PAIR), stage.new_run(thread_id=PAIR)
+    assert stage.launch(one, other) == ThreadBusy(one.run_id)
+    owner = stage.new_run()
+    assert stage.launch(owner, stage.new_run(thread_id=owner.run_id)) == ThreadBusy(owner.run_id)
+
+
+def test_another_tree_finds_the_thread_busy_too(stage: Stage) -> None:
+    holder = _send(stage, _parent(stage)).runs[0].run_id
+    assert _send(stage, _parent(stage)) == ThreadBusy(holder)
+
+
+def test_a_thread_that_a_live_run_began_is_its_own(stage: Stage) -> None:
+    root = stage.root()
+    assert stage.launch(stage.new_run(thread_id=root.run_id)) == ThreadBusy(root.run_id)
+    stage.end(root)
+    again = stage.launch(stage.new_run(thread_id=root.run_id))
+    assert isinstance(again, Launched)
+
+
+def test_every_end_frees_the_thread_for_the_next_run(stage: Stage) -> None:
+    parent = _parent(stage)
+
+    def ends(run: RunKey) -> None:
+        stage.end(run)
+
+    def cancelled(run: RunKey) -> None:
+        stage.cancel(run)
+        stage.sweep(run)
+
+    for how in (ends, cancelled):
+        child = stage.key(_send(stage, parent).runs[0].run_id)
+        how(child)
+        assert stage.state(child) in (SubagentState.SUCCEEDED, SubagentState.CANCELLED)
+        following = _send(stage, parent, 1)
+        assert isinstance(following, Launched)
+        key = stage.part(child, "th:" + PAIR)
+        assert stage.server.ttl(key) == -1, "it does not expire under the run that writes to it now"
+        assert stage.server.get(key + ":by") == following.runs[0].run_id
+        stage.end(stage.key(following.runs[0].run_id))
+        assert stage.server.ttl(key) > 0
+        assert not stage.server.exists(key + ":by")
+        parent = _parent(stage)

@@ -1,0 +1,53 @@
+"""Calling code that is not ours: whatever it raises is its failure, and ends neither task nor worker."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import cast
+
+from retinue.worker.threads import run_in_thread
+
+
+async def call_foreign(function: Callable[[], object], *, is_async: bool, name: str) -> object:
+    """What the function returns, awaited where that is to be awaited.
+
+    Args:
+        is_async: It returns an awaitable and belongs on the loop; else it gets an OS thread.
+        name: Of the thread.
+
+    Raises:
+        Exception: What it raised. A CancelledError, SystemExit or KeyboardInterrupt of its own comes as a
+            RuntimeError that names it.
+        CancelledError: The caller was cancelled.
+    """
+    # A task of its own, so that one that cancels its task does not cancel ours.
+    task = asyncio.ensure_future(_call(function, is_async=is_async, name=name))
+    try:
+        return await task
+    except asyncio.CancelledError as fault:
+        current = asyncio.current_task()
+        if current is None or current.cancelling():
+            raise
+        raise _named(fault) from None
+    except Exception:
+        raise
+    except BaseException as fault:
+        raise _named(fault) from None
+
+
+async def _call(function: Callable[[], object], *, is_async: bool, name: str) -> object:
+    try:
+        if is_async:
+            return await cast("asyncio.Future[object]", function())
+        value = await run_in_thread(function, name=name)
+        return await value if inspect.isawaitable(value) else value
+    except (SystemExit, KeyboardInterrupt) as fault:
+        # Beyond this frame, asyncio would let them out of the loop.
+        raise _named(fault) from None
+
+
+def _named(fault: BaseException) -> RuntimeError:
+    text = str(fault)
+    return RuntimeError(f"{type(fault).__name__}: {text}" if text else type(fault).__name__)
