@@ -90,7 +90,7 @@ async def stays(name: str, ctx: ToolContext) -> str:
 async def cleans_up(name: str, ctx: ToolContext) -> str:
     """Stop by itself once it is told of a cancel, after a little work."""
     _touch(f"{name}.started")
-    while not ctx.cancelled:
+    while not ctx.cancelled:  # noqa: ASYNC110
         await asyncio.sleep(0.02)
     await asyncio.sleep(0.3)
     _touch(f"{name}.told")

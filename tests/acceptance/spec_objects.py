@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 from pyagentspec.agent import Agent
 from pyagentspec.llms import OpenAiConfig
 from pyagentspec.managerworkers import ManagerWorkers
@@ -16,7 +19,12 @@ llm = OpenAiConfig(name="llm", model_id="gpt-5-mini")
 
 @tool(name="Look up price", read_only=True)
 def look_up_price(article: str) -> float:
-    """The price of an article."""
+    """The price of an article; that of a rare one is known once the file `price` is there."""
+    if article == "rare":
+        Path("asked").touch()
+        limit = time.monotonic() + 20
+        while not Path("price").exists() and time.monotonic() < limit:
+            time.sleep(0.01)
     return {"lamp": 19.5}.get(article, 0.0)
 
 
@@ -41,4 +49,11 @@ desk = ManagerWorkers(
         name="head", llm_config=llm, system_prompt="Answer customers of {{shop}}.", description="Answers."
     ),
     workers=[clerk, translator],
+)
+office = ManagerWorkers(
+    name="office",
+    group_manager=Agent(
+        name="chief", llm_config=llm, system_prompt="Run the office of {{shop}}.", description="Decides."
+    ),
+    workers=[desk],
 )

@@ -7,8 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.integration.client.patience import wait_until
 
 from retinue.client import ErrorClassification, SubagentLifecycle, SubagentLifecycleError, SubagentState
+from retinue.store import control
+from retinue.store.call import RunKey
+from retinue.store.store import Store
+from retinue.store.sync_link import SyncLink
 from retinue.testing import Call, ScriptedRequest, ScriptedServer, Turn, TurnCount
 from retinue.testing.clients import LifecycleFactory
 from retinue.testing.workers import WorkerFactory
@@ -183,3 +188,47 @@ def test_objects_built_with_pyagentspec_run_as_they_are(
     systems = [record.request.system for record in scripted_model.requests("clerk") if record.request]
     assert all("The shop is Ann's shop." in system for system in systems)
     assert len(systems) == 4
+
+
+def test_a_member_that_was_cut_goes_on_with_its_thread_and_one_that_still_works_takes_no_message(
+    tmp_path: Path,
+    valkey_url: str,
+    scripted_model: ScriptedServer,
+    worker_process: WorkerFactory,
+    lifecycle: LifecycleFactory,
+) -> None:
+    worker_process(valkey_url, agents=["spec_objects"], model_url=scripted_model.base_url, arguments=_QUICK)
+    office = scripted_model.script("office")
+    office.call("send_message", {"recipient": "desk", "message": "first"})
+    office.call("send_message", {"recipient": "desk", "message": "second"}).then("${results}")
+    desk = scripted_model.script("desk", count=TurnCount.SINCE_USER)
+    desk.call("send_message", {"recipient": "clerk", "message": "A price, please"}).then("${results}")
+    clerk = scripted_model.script("clerk", count=TurnCount.SINCE_USER)
+    clerk.call("Look_up_price", {"article": "rare"}).then("never said")
+    ours = lifecycle(valkey_url)
+    handle = ours.launch(agent="office", goal="Go", inputs={"shop": "Ann's shop"})
+
+    def desk_waits() -> list[str]:
+        nodes = [node for node in ours.tree(handle) if node.agent == "desk"]
+        asked = (tmp_path / "asked").exists()
+        return [node.run_id for node in nodes if asked and node.phase == "waiting_children"]
+
+    wait_until(desk_waits)
+    link = SyncLink(valkey_url)
+    Store(link).run(control.cancel(RunKey("_", desk_waits()[0]), reason="cut"))
+    link.close()
+
+    assert not ours.wait(handle, timeout_seconds=30).timed_out
+    (tmp_path / "price").touch()
+    first = "[CANCELLED] This agent was cancelled before it finished."
+    second = "[REFUSED] clerk is still working on an earlier message."
+    assert ours.result(handle).summary == f"{first}; {second}"
+    ended = [
+        ("clerk", "CANCELLED"),
+        ("desk", "CANCELLED"),
+        ("desk", "SUCCEEDED"),
+        ("office", "SUCCEEDED"),
+    ]
+    wait_until(lambda: sorted((node.agent, node.state.value) for node in ours.tree(handle)) == ended)
+    # The server refuses a history with a call that has no result, as the real APIs do.
+    assert [record.problem for record in scripted_model.requests()] == [None] * scripted_model.count()

@@ -261,7 +261,16 @@ def test_the_doctor_finds_nothing_wrong_beside_a_live_worker(cli: Cli) -> None:
 
     checks = {finding["check"] for finding in report["findings"]}
     assert report["healthy"]
-    assert {"settings", "providers", "agents", "store", "clock", "handle keys", "workers"} == checks
+    assert {
+        "settings",
+        "worker extra",
+        "providers",
+        "agents",
+        "store",
+        "clock",
+        "handle keys",
+        "workers",
+    } == checks
     # This process has no endpoint of its own, but the same declarations.
     assert [one for one in report["findings"] if one["outcome"] != "ok"] == []
 
@@ -286,6 +295,15 @@ def test_the_doctor_names_each_problem_with_its_mend(cli: Cli) -> None:
     assert "no server answers" in str(absent)
 
 
+def test_the_doctor_warns_of_a_module_that_declares_nothing(cli: Cli) -> None:
+    (cli.directory / "bare_agents.py").write_text("def make(): ...\n")
+    report = cli.json("doctor", RETINUE_AGENTS="cli_agents,bare_agents")
+
+    (found,) = [one for one in report["findings"] if (one["check"], one["outcome"]) == ("agents", "warning")]
+    assert found["message"] == "bare_agents declares no agent"
+    assert "at the top level of a module" in found["mend"]
+
+
 def test_the_doctor_misses_workers_where_there_are_none(directory: Path) -> None:
     with PrivateServer(appendonly=True) as server:
         report = Cli(directory, server.url).json("doctor", code=ExitCode.PROBLEM)
@@ -293,3 +311,49 @@ def test_the_doctor_misses_workers_where_there_are_none(directory: Path) -> None
     (error,) = [finding for finding in report["findings"] if finding["outcome"] == "error"]
     assert (error["check"], error["message"]) == ("workers", "no worker is live")
     assert "retinue worker" in error["mend"]
+
+
+@pytest.mark.parametrize("wait", ["nan", "-1"])
+def test_a_wait_that_makes_no_sense_launches_nothing(cli: Cli, wait: str) -> None:
+    error = cli.json("run", "idler", "Go.", f"--wait={wait}", "--session", "senseless", code=ExitCode.PROBLEM)
+
+    assert error["error"]["field"] == "--wait"
+    assert cli.json("ps", "--session", "senseless")["runs"] == []
+
+
+def test_a_run_that_no_worker_can_start_says_so_once(directory: Path, model: ScriptedServer) -> None:
+    with PrivateServer(appendonly=True) as server:
+        alone = Cli(directory, server.url)
+        options: dict[str, Any] = {"directory": directory, "command": RETINUE_COMMAND}
+        with WorkerProcess(
+            server.url, arguments=["cli_agents"], model_url=model.base_url, **options
+        ) as worker:
+            worker.wait_until_ready(60)
+            # What it can run is remembered after its end.
+            assert alone.json("run", "idler", "Go.", "--timeout", "0.1", code=ExitCode.INTERRUPTED)
+            worker.terminate()
+            worker.wait(30)
+        ran = alone("run", "desk", "Go.", "--wait", "3")
+        quiet = alone("run", "desk", "Go.", "--wait", "2.5", "--quiet")
+        run_id = alone.json("launch", "desk", "Go.")["subagent_id"]
+        waited = alone("wait", run_id, "--timeout", "3")
+
+    hint = "no live worker runs 'desk' (queue retinue); start one: retinue worker your.module"
+    assert ran.returncode == waited.returncode == ExitCode.NOT_READY
+    assert (ran.stderr.count(hint), waited.stderr.count(hint)) == (1, 1), ran.stderr + waited.stderr
+    assert hint not in quiet.stderr
+
+
+def test_a_handle_that_leads_nowhere_says_what_that_means(cli: Cli) -> None:
+    for command in (["status"], ["wait"], ["result"], ["events"], ["cancel"], ["steer", "Hi."]):
+        done = cli(command[0], "sa-p00-" + "a" * 26, *command[1:])
+        assert done.returncode == ExitCode.UNKNOWN_HANDLE, command
+        assert "expired, forged, or of another tenant or session" in done.stderr, command
+
+
+def test_the_path_of_a_file_is_told_to_be_written_with_its_sign(cli: Cli) -> None:
+    (cli.directory / "saved.json").write_text("{}")
+    done = cli("status", "saved.json")
+
+    assert done.returncode == 2
+    assert "@saved.json" in done.stderr

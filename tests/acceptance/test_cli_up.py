@@ -118,6 +118,37 @@ def test_it_brings_a_store_and_workers_and_other_shells_find_them(up: Callable[.
     assert started.store_url().startswith("redis://:")
 
 
+LIBRARY = """
+from retinue.client import SubagentLifecycle
+with SubagentLifecycle("library") as lifecycle:
+    print(lifecycle.run(agent="desk", goal="Go.", wait_seconds=60).summary)
+"""
+
+
+def test_library_and_celerys_own_program_find_the_store_too(up: Callable[..., Up]) -> None:
+    started = up("--workers", "0")
+    started.store_url()
+    with ChildProcess(
+        [sys.executable, "-m", "celery", "-A", "retinue.worker", "worker", "-l", "INFO"],
+        log=started.directory / "celery.log",
+        cwd=started.directory,
+        env={**started.environment, "RETINUE_AGENTS": "up_agents", "PYTHONPATH": str(started.directory)},
+    ) as worker:
+        worker.wait_for_log(r"\bready\.$", timeout_s=_LIMIT_S)
+        done = subprocess.run(
+            [sys.executable, "-c", LIBRARY],
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+            env=started.environment,
+            check=False,
+        )
+        worker.terminate()
+        worker.wait(30)
+
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+
+
 def test_sigterm_ends_everything_in_good_order(up: Callable[..., Up]) -> None:
     started = up("up_agents")
     started.wait_until_ready()

@@ -24,8 +24,9 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunRig]:
     workspace = directory / "workspace"
     workspace.mkdir()
     (workspace / "file").write_text("in the way")
-    settings = {"cancel_grace_seconds": GRACE_S, "workspace_root": str(workspace)}
-    with run_rig(directory, agents="fault_agents", **settings) as rig:
+    with run_rig(
+        directory, agents="fault_agents", cancel_grace_seconds=GRACE_S, workspace_root=str(workspace)
+    ) as rig:
         rig.worker(concurrency=10)
         yield rig
 
@@ -37,7 +38,7 @@ def lifecycle(rig: RunRig) -> SubagentLifecycle:
 
 
 def script(rig: RunRig, word: str, *calls: tuple[str, dict[str, str]]) -> None:
-    """What the model says in runs with this word in their goal: some text beside the calls, then the results."""
+    """What the model says in runs with this word in their goal: some text and the calls, then the results."""
     turn = rig.model.script("faulty", when=lambda request: word in request.messages[0].text).say("So far.")
     for name, arguments in calls:
         turn.call(name, arguments)
@@ -97,7 +98,7 @@ def test_a_run_that_this_worker_cannot_read_fails_and_quotes_nothing(
 def test_a_tool_that_raises_what_ends_tasks_is_answered_once_and_its_siblings_finish(
     rig: RunRig, lifecycle: SubagentLifecycle, tool: str, name: str
 ) -> None:
-    script(rig, f"raise-{tool}", (tool, {}), ("writes_slowly", {}))
+    script(rig, f"raise-{tool}.", (tool, {}), ("writes_slowly", {}))
     handle = lifecycle.launch(agent="faulty", goal=f"raise-{tool}.")
     result = rig.result(lifecycle, handle, timeout_s=SOON_S)
 

@@ -13,7 +13,7 @@ from retinue.testing.servers import PrivateServer
 from retinue.testing.workers import CELERY_COMMAND, RETINUE_COMMAND, WorkerFactory
 
 SOON_S = 20.0
-"""An import of Celery takes seconds where all processors are busy; the checks themselves take three at most."""
+"""An import of Celery takes seconds on a busy machine; the checks themselves take three at most."""
 
 TWICE = 'from retinue.agents import Agent\nwriter = Agent(name="writer", instructions="Write.")\n'
 
@@ -51,8 +51,21 @@ def leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leftovers:
         ({"store_url": "redis://127.0.0.1:1/0"}, "no server answers at redis://127.0.0.1:1/0"),
         ({"store_url": "deaf"}, "no server answers at "),
         ({"store_url": "evicting"}, "maxmemory-policy is allkeys-lru"),
+        (
+            {"store_url": "no database"},
+            "the server has no database 9999. To mend: correct the database number",
+        ),
     ],
-    ids=["no module", "two of a name", "a setting", "no store", "unreachable", "silent", "evicting"],
+    ids=[
+        "no module",
+        "two of a name",
+        "a setting",
+        "no store",
+        "unreachable",
+        "silent",
+        "evicting",
+        "no database",
+    ],
 )
 def test_a_worker_that_is_set_up_wrongly_says_so_and_ends(
     worker_process: WorkerFactory,
@@ -70,6 +83,8 @@ def test_a_worker_that_is_set_up_wrongly_says_so_and_ends(
     server.client().config_set("maxmemory-policy", "allkeys-lru" if evicts else "noeviction")
     if evicts:
         settings = {"store_url": server.url}
+    elif settings.get("store_url") == "no database":
+        settings = {"store_url": server.url.replace("/0", "/9999")}
     elif settings.get("store_url") == "deaf":
         settings = {"store_url": deaf_url}
 
@@ -81,4 +96,5 @@ def test_a_worker_that_is_set_up_wrongly_says_so_and_ends(
     assert says in line
     assert "To mend: " in line
     assert "Traceback" not in log
+    worker.close()  # with the process that holds its leash
     leftovers.wait_until_none()

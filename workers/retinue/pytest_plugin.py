@@ -52,6 +52,13 @@ def valkey_url(valkey_server: PrivateServer) -> str:
 @pytest.fixture
 def scripted_model() -> Iterator[ScriptedServer]:
     """An OpenAI-compatible server that answers from a script."""
+    from retinue.contract import SettingsError
+    from retinue.worker.extra import require_extra
+
+    try:
+        require_extra("the fixture scripted_model", ["aiohttp"])
+    except SettingsError as fault:
+        pytest.fail(str(fault), pytrace=False)
     from retinue.testing.scripted_server import ScriptedServer
 
     with ScriptedServer() as server:

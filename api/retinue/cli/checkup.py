@@ -56,10 +56,8 @@ def examine() -> Iterator[Finding]:
     """Every check, in the order in which one would mend what they find."""
     from retinue.broker.settings import Settings, config_file, load_settings
     from retinue.broker.settings_faults import misspelt_variables
-    from retinue.cli.running_store import use_running_store
 
     try:
-        use_running_store()
         settings = load_settings()
         place = config_file()
     except SettingsError as error:
@@ -69,6 +67,7 @@ def examine() -> Iterator[Finding]:
     yield Finding("settings", Outcome.OK, f"read from {source}")
     for name, near in misspelt_variables(os.environ, Settings).items():
         yield Finding("settings", Outcome.WARNING, f"{name} is no setting", f"rename it to {near}")
+    yield check_extra(settings)
     yield from check_providers(settings)
     advertised = None
     for finding in check_agents(settings):
@@ -121,6 +120,18 @@ def check_broker(settings: Settings) -> Iterator[Finding]:
     yield Finding("broker", Outcome.OK, f"answers at {connection.as_uri()}")
 
 
+def check_extra(settings: Settings) -> Finding:
+    """What only workers need; its absence is an error where the settings name agents to run."""
+    from retinue.worker.extra import MEND, missing_packages, what_is_missing
+
+    missing = missing_packages()
+    if not missing:
+        return Finding("worker extra", Outcome.OK, "installed")
+    message = f"a worker on this machine needs {what_is_missing(missing)}"
+    outcome = Outcome.ERROR if settings.agents else Outcome.WARNING
+    return Finding("worker extra", outcome, message, MEND)
+
+
 def check_providers(settings: Settings) -> Iterator[Finding]:
     """The model providers of this process; a process that only launches needs none."""
     if not settings.providers:
@@ -158,6 +169,13 @@ def check_agents(settings: Settings) -> Iterator[Finding | Mapping[str, Any]]:
         mend = f'see python -c "import {settings.agents[0]}"'
         yield Finding("agents", Outcome.ERROR, message, mend)
         return
+    for module in registry.bare_modules:
+        yield Finding(
+            "agents",
+            Outcome.WARNING,
+            f"{module} declares no agent",
+            "agents must stand at the top level of a module",
+        )
     names = ", ".join(sorted(registry.agents)) or "none"
     yield Finding("agents", Outcome.OK, f"{', '.join(settings.agents)} declare {names}")
     entries: Any = advertise(registry, settings)["agents"]

@@ -9,7 +9,7 @@ import typer
 
 from retinue.cli.exits import ExitCode
 from retinue.cli.options import Handle, Json, Tenant
-from retinue.cli.output import document, note, reporting, say
+from retinue.cli.output import document, note, note_unknown, reporting, say
 
 
 def steer(
@@ -30,9 +30,10 @@ def steer(
             document(receipt.to_dict())
         elif receipt.state is SteerState.QUEUED:
             say(f"queued as {receipt.steer_id}")
-        else:
+        elif receipt.state is not SteerState.UNKNOWN:
             note(f"not queued: {receipt.state}")
     if receipt.state is SteerState.UNKNOWN:
+        note_unknown()
         raise typer.Exit(ExitCode.UNKNOWN_HANDLE)
     if receipt.state is not SteerState.QUEUED:
         raise typer.Exit(ExitCode.PROBLEM)
@@ -54,9 +55,10 @@ def cancel(
             document(answer.to_dict())
         elif answer.accepted:
             say(str(answer.state))
-        else:
-            note("no such run" if answer.unknown_handle else f"it has ended already: {answer.state}")
+        elif not answer.unknown_handle:
+            note(f"it has ended already: {answer.state}")
     if answer.unknown_handle:
+        note_unknown()
         raise typer.Exit(ExitCode.UNKNOWN_HANDLE)
     if not answer.accepted:
         raise typer.Exit(ExitCode.PROBLEM)

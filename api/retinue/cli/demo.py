@@ -18,7 +18,9 @@ from retinue.cli.results import print_result
 from retinue.cli.tree_view import TreeView, total_usage, tree_lines, usage_text
 from retinue.cli.watching import Watch, display_on
 from retinue.client import SubagentLifecycle, SubagentNode, SubagentState
+from retinue.client.clock import WaitClock
 from retinue.client.connections import connections_for
+from retinue.worker.extra import require_extra
 
 GOAL: Final = "Review the checkout: its size, its languages, and the modules that carry its weight."
 RUNS_MIN: Final = 3
@@ -40,6 +42,7 @@ def run_demo(example: Example, checkout: Path | None = None) -> ExitCode:
     Raises:
         RetinueError: something could not be started; the text says what.
     """
+    require_extra("the demo")
     with set_stage(example, (checkout or example.checkout).resolve()) as stage:
         return _perform(stage)
 
@@ -52,7 +55,7 @@ def _perform(stage: Stage) -> ExitCode:
         say(f"launched {handle.subagent_id} ({stage.agent})\n")
         place = _Place(stage, _process_ids(stage))
         watch = Watch(lifecycle, handle, display_on(sys.stdout, lambda node: place.of(watch.view, node)))
-        watch.until_ended(limit_s)
+        watch.until_ended(WaitClock(limit_s, field="limit_s"))
         elapsed_s = time.monotonic() - begun
         nodes, result = lifecycle.tree(handle), lifecycle.result(handle)
     say("\ntree")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from retinue.cli.handle_argument import read_handle
-from retinue.cli.running_store import use_running_store
 
 if TYPE_CHECKING:
     from retinue.client import SubagentLifecycle
@@ -16,7 +15,6 @@ def operator(tenant: str) -> SubagentLifecycle:
     """A facade for every session of a tenant: whoever can reach the store may act on all of it."""
     from retinue.client import SubagentLifecycle
 
-    use_running_store()
     return SubagentLifecycle.operator(tenant)
 
 

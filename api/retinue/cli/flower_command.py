@@ -33,13 +33,29 @@ def run_flower(
         control: whether its pages may change anything.
 
     Raises:
-        SettingsError: Flower is not installed, or there is no broker.
+        SettingsError: Flower is not installed, or there is no broker, or it cannot be used.
+        StoreUnavailableError: the broker is a Redis or a Valkey that does not answer.
     """
     if importlib.util.find_spec("flower") is None:
         raise SettingsError("Flower is not installed", mend="pip install 'retinue[flower]'")
-    settings.required_broker_url  # noqa: B018 - raises before Flower starts
+    require_broker(settings)
     log_in(settings, options)
     run_celery(["-A", CELERY_APP, "flower", *flower_options(settings, port, address, control), *options])
+
+
+def require_broker(settings: Settings) -> None:
+    """Refuse to start without a broker: Flower itself would go on and show a page that stays empty.
+
+    Raises:
+        RetinueError: no broker is set, or the Redis or Valkey that is set cannot be used.
+    """
+    from retinue.broker.checks import require_server
+    from retinue.store.urls import names_one_server
+
+    url = settings.required_broker_url
+    if names_one_server(url):  # another kind of broker has checks of its own, in kombu
+        setting = "store_url" if settings.broker_url is None else "broker_url"
+        require_server(url, setting=setting)
 
 
 def flower_options(settings: Settings, port: int | None, address: str, control: bool) -> list[str]:

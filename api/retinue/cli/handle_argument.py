@@ -25,11 +25,18 @@ def read_handle(argument: str) -> str | Mapping[str, Any]:
     Raises:
         typer.BadParameter: it is none of these, or cannot be read.
     """
+    from retinue.contract import is_run_id
+
     text = _text(argument).strip()
     if not text.startswith("{"):
-        if text and not any(character.isspace() for character in text):
+        if is_run_id(text):
             return text
-        raise typer.BadParameter("give a handle's JSON, @FILE, - for standard input, or a run's id")
+        if text == argument and Path(text).is_file():
+            raise typer.BadParameter(f"that is no run's id; to read the file write @{text}")
+        raise typer.BadParameter(
+            "give a handle's JSON, @FILE (to read a file write @/path), - for standard input, or a run's id, "
+            "as in sa-p07-..."
+        )
     try:
         value = json.loads(text)
     except ValueError as error:

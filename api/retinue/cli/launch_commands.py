@@ -29,10 +29,8 @@ def launch(
     The handle is one line of JSON: keep it to watch, steer or cancel the run.
     """
     with reporting(as_json):
-        from retinue.cli.running_store import use_running_store
         from retinue.client import SubagentLifecycle
 
-        use_running_store()
         with SubagentLifecycle(session, tenant=tenant) as lifecycle:
             handle = lifecycle.launch(request).to_dict()
         if as_json:
@@ -57,18 +55,20 @@ def run(
     Its tree is shown while it works; the exit code tells how it ended. Ctrl-C ends the watching, not the run.
     """
     with reporting(as_json):
+        from retinue.cli.no_worker_hint import NoWorkerHint
         from retinue.cli.results import print_result
-        from retinue.cli.running_store import use_running_store
         from retinue.cli.watching import Watch, display_on
         from retinue.client import SubagentLifecycle
+        from retinue.client.clock import WaitClock
 
-        use_running_store()
+        # First: a wait that makes no sense launches nothing.
+        clock = WaitClock(wait, field="--wait")
         with SubagentLifecycle(session, tenant=tenant) as lifecycle:
             handle = lifecycle.launch(request)
+            shown = None if quiet or as_json else display_on(sys.stderr)
+            hint = None if quiet else NoWorkerHint(lifecycle, handle)
             try:
-                Watch(lifecycle, handle, None if quiet or as_json else display_on(sys.stderr)).until_ended(
-                    wait
-                )
+                Watch(lifecycle, handle, shown, hint).until_ended(clock)
             except KeyboardInterrupt:
                 note(f"the run goes on: retinue wait {handle.subagent_id}, or retinue cancel")
             result = lifecycle.result(handle)

@@ -68,6 +68,11 @@ def note(line: str) -> None:
     put(sys.stderr, line)
 
 
+def note_unknown() -> None:
+    """Says what it means that a handle leads nowhere."""
+    note("no such run: expired, forged, or of another tenant or session")
+
+
 def document(value: object) -> None:
     """Prints one JSON document on standard output, indented for a terminal."""
     indent = 2 if sys.stdout.isatty() else None

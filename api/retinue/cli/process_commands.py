@@ -54,10 +54,8 @@ def worker(
     """
     with reporting():
         from retinue.broker.settings import load_settings
-        from retinue.cli.running_store import use_running_store
         from retinue.cli.worker_command import run_worker
 
-        use_running_store()
         load_settings().required_store_url  # noqa: B018 - raises here what Celery would show as a traceback
         run_worker(arguments or ())
 
@@ -81,9 +79,7 @@ def flower(
     with reporting():
         from retinue.broker.settings import load_settings
         from retinue.cli.flower_command import run_flower
-        from retinue.cli.running_store import use_running_store
 
-        use_running_store()
         run_flower(options or (), settings=load_settings(), port=port, address=address, control=control)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from retinue.cli.exits import ExitCode, exit_of_state
 from retinue.cli.options import Handle, Json, Tenant
-from retinue.cli.output import document, note, reporting, say
+from retinue.cli.output import document, note, note_unknown, reporting, say
+
+if TYPE_CHECKING:
+    from retinue.contract import SubagentState
 
 
 def status(handle: Handle, tenant: Tenant = "_", as_json: Json = False) -> None:
@@ -26,6 +29,7 @@ def status(handle: Handle, tenant: Tenant = "_", as_json: Json = False) -> None:
                 if name != "handle" and value not in (None, "", {}):
                     say(f"{name}: {_plain(value)}")
     if found.state is SubagentState.UNKNOWN:
+        note_unknown()
         raise typer.Exit(ExitCode.UNKNOWN_HANDLE)
 
 
@@ -40,14 +44,24 @@ def wait(
     """Wait for a run's end; the exit code tells its state."""
     with reporting(as_json):
         from retinue.cli.facade import find_handle, operator
+        from retinue.cli.no_worker_hint import WAIT_S, NoWorkerHint
+        from retinue.client.clock import WaitClock
 
+        clock = WaitClock(timeout, field="--timeout")
         with operator(tenant) as lifecycle:
-            ended = lifecycle.wait(find_handle(tenant, handle), timeout)
+            target = find_handle(tenant, handle)
+            hint = NoWorkerHint(lifecycle, target)
+            ended = lifecycle.wait(target, clock.pause(WAIT_S))
+            if not ended.completed:
+                if line := hint.line(is_last=True):
+                    note(line)
+                if not clock.is_over:
+                    ended = lifecycle.wait(target, clock.left_s)
         if as_json:
             document(ended.to_dict())
         else:
             say(str(ended.state))
-    raise typer.Exit(exit_of_state(ended.state))
+    _end(ended.state)
 
 
 def result(
@@ -71,7 +85,7 @@ def result(
             say(text)
         else:
             print_result(found, as_json=False)
-    raise typer.Exit(exit_of_state(found.terminal_state))
+    _end(found.terminal_state)
 
 
 def events(
@@ -102,8 +116,15 @@ def events(
                     else:
                         say(event_line(event))
     if not known:
-        note("no such run")
+        note_unknown()
         raise typer.Exit(ExitCode.UNKNOWN_HANDLE)
+
+
+def _end(state: SubagentState) -> NoReturn:
+    code = exit_of_state(state)
+    if code == ExitCode.UNKNOWN_HANDLE:
+        note_unknown()
+    raise typer.Exit(code)
 
 
 def _plain(value: object) -> str:

@@ -36,12 +36,16 @@ def run_up(
         directory: the embedded server's data; None = the user's state directory.
 
     Raises:
-        RetinueError: a setting is wrong, or the server cannot be started.
+        RetinueError: a setting is wrong, a package of the extra `worker` is missing, or the server cannot be
+            started.
     """
     from retinue.broker.checks import require_server
     from retinue.broker.embedded import EmbeddedValkey
     from retinue.broker.settings import load_settings
+    from retinue.worker.extra import require_extra
 
+    if workers:
+        require_extra("the worker")
     settings = load_settings()
     agents = tuple(modules) or settings.agents
     if workers and not agents:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from typing import IO, TYPE_CHECKING, Protocol
 
 from retinue.cli.event_lines import event_line
-from retinue.cli.output import put, visible
+from retinue.cli.no_worker_hint import NoWorkerHint
+from retinue.cli.output import note, put, visible
 from retinue.cli.tree_view import Detail, TreeView, tree_lines
+from retinue.client.clock import WaitClock
 
 if TYPE_CHECKING:
     from retinue.client import SubagentLifecycle
@@ -29,6 +30,10 @@ class Display(Protocol):
         """All that has happened up to now was told."""
         ...
 
+    def resume_below(self) -> None:
+        """Somebody else has printed a line meanwhile."""
+        ...
+
 
 class Silence:
     """Shows nothing."""
@@ -37,6 +42,9 @@ class Silence:
         """Nothing."""
 
     def refresh(self, view: TreeView) -> None:
+        """Nothing."""
+
+    def resume_below(self) -> None:
         """Nothing."""
 
 
@@ -60,6 +68,9 @@ class Lines:
 
     def refresh(self, view: TreeView) -> None:
         """Nothing: the lines stand."""
+
+    def resume_below(self) -> None:
+        """Nothing: the next line comes below by itself."""
 
 
 class Picture:
@@ -93,6 +104,10 @@ class Picture:
         self._stream.flush()
         self._drawn = lines
 
+    def resume_below(self) -> None:
+        """Leaves the picture as it stands; the next change is drawn below."""
+        self._drawn = []
+
 
 class Watch:
     """Follows one run.
@@ -101,32 +116,41 @@ class Watch:
         lifecycle: whose run it is.
         handle: the run.
         shown: None = nothing is shown.
+        hint: says on standard error why a run does not start; None = nothing does.
     """
 
     def __init__(
-        self, lifecycle: SubagentLifecycle, handle: SubagentHandle, shown: Display | None = None
+        self,
+        lifecycle: SubagentLifecycle,
+        handle: SubagentHandle,
+        shown: Display | None = None,
+        hint: NoWorkerHint | None = None,
     ) -> None:
         self.view = TreeView(handle.subagent_id)
         self._lifecycle = lifecycle
         self._handle = handle
         self._display = shown or Silence()
+        self._hint = hint
         self._after = 0
 
-    def until_ended(self, wait_s: float | None = None) -> bool:
+    def until_ended(self, clock: WaitClock | None = None) -> bool:
         """Returns once the run has ended, or the wait is over.
 
         Args:
-            wait_s: longest wait, in seconds; None = for ever.
+            clock: of the wait; None = for ever.
 
         Returns:
             Whether the run has ended.
         """
-        deadline = None if wait_s is None else time.monotonic() + wait_s
+        clock = clock or WaitClock()
         while True:
-            left_s = _LOOK_EVERY_S if deadline is None else max(0.0, deadline - time.monotonic())
-            ended = self._lifecycle.wait(self._handle, min(_LOOK_EVERY_S, left_s)).completed
+            ended = self._lifecycle.wait(self._handle, clock.pause(_LOOK_EVERY_S)).completed
             self._read()
-            if ended or (deadline is not None and time.monotonic() >= deadline):
+            is_last = clock.is_over
+            if not ended and self._hint is not None and (line := self._hint.line(is_last=is_last)):
+                note(line)
+                self._display.resume_below()
+            if ended or is_last:
                 return ended
 
     def _read(self) -> None:

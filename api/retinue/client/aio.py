@@ -19,6 +19,7 @@ from retinue.client.reads import (
     chunks,
     is_over,
 )
+from retinue.client.requests import parsed_requests
 from retinue.client.scope import Scope
 from retinue.client.tree import SubagentNode, TreeFold
 from retinue.contract import (
@@ -76,7 +77,7 @@ class AsyncSubagentLifecycle:
 
     async def launch_many(self, requests: Iterable[object]) -> tuple[SubagentHandle, ...]:
         """Mirrors `SubagentLifecycle.launch_many`."""
-        return await self._calls.launch([SubagentLaunchRequest.parse(request) for request in requests])
+        return await self._calls.launch(parsed_requests(requests))
 
     async def run(
         self, request: object = None, /, *, wait_seconds: float | None = None, **keywords: object
@@ -95,7 +96,7 @@ class AsyncSubagentLifecycle:
         return answers.status_of(target.handle, await self._calls.view(target.key))
 
     async def wait(self, handle: object, timeout_seconds: float | None = None) -> SubagentTerminalState:
-        """Mirrors `SubagentLifecycle.wait`."""
+        """Mirrors `SubagentLifecycle.wait`; where the store is silent it is as late as that."""
         ends = await self._calls.wait_for([handle], WaitClock(timeout_seconds))
         return ends[0]
 

@@ -89,7 +89,6 @@ def status_of(handle: SubagentHandle, view: RunView | None) -> SubagentStatus:
     if view is None:
         return SubagentStatus.unknown(handle)
     record = view.record
-    lacks_worker = record.phase is Phase.NO_WORKER
     return SubagentStatus(
         handle=handle,
         state=view.state,
@@ -98,7 +97,7 @@ def status_of(handle: SubagentHandle, view: RunView | None) -> SubagentStatus:
         iteration=record.iteration,
         usage=usage_of(record),
         limits=_limits(record),
-        diagnostic=f"no live worker runs the agent {record.agent!r}" if lacks_worker else None,
+        diagnostic=_lack_of_worker(record),
         agent=record.agent,
         model=record.model,
         provider=record.provider,
@@ -138,8 +137,18 @@ def ended_state(
         return SubagentTerminalState.unknown(handle)
     ended = view.record.is_terminal
     return SubagentTerminalState(
-        handle=handle, state=view.state, completed=ended, timed_out=timed_out and not ended
+        handle=handle,
+        state=view.state,
+        completed=ended,
+        timed_out=timed_out and not ended,
+        diagnostic=_lack_of_worker(view.record) if timed_out else None,
     )
+
+
+def _lack_of_worker(record: Record) -> str | None:
+    """Why a run does not start, if it is for want of a worker."""
+    is_so = record.phase is Phase.NO_WORKER
+    return f"no live worker runs the agent {record.agent!r}" if is_so else None
 
 
 def reconnect_of(view: RunView | None) -> SubagentReconnectResult:

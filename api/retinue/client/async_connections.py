@@ -9,13 +9,13 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retinue.broker.catalogue import AsyncCatalogue
 from retinue.broker.keyring_store import AsyncKeyringStore
 from retinue.client.attempts import Attempts
 from retinue.client.connections import CLIENT_NAME, WATCHER_NAME, read_replies, sharing_key
-from retinue.contract import StoreError, SubagentHandle
+from retinue.contract import StoreError, StoreUnavailableError, SubagentHandle
 from retinue.store.async_subscription import AsyncSubscriptions
 from retinue.store.call import CommandCall, ScriptCall
 from retinue.store.link import AsyncLink
@@ -49,16 +49,25 @@ class AsyncClientStore(AsyncStore):
                 delay_s = attempts.next_delay(error)
             await asyncio.sleep(delay_s)
 
-    async def run_all(self, calls: Sequence[ScriptCall[T]]) -> list[T]:
+    async def run_all(self, calls: Sequence[ScriptCall[T]], *, limit_s: float | None = None) -> list[T]:
         """Mirrors `ClientStore.run_all`."""
-        attempts = Attempts(self._limit_s)
+        attempts = Attempts(self._limit_s if limit_s is None else limit_s)
         commands = [(call.script, call.keys, call.argv) for call in calls]
         while True:
             try:
-                return read_replies(calls, await self._client_link.pipeline(commands))
+                return read_replies(calls, await self._pipeline(commands, limit_s))
             except StoreError as error:
                 delay_s = attempts.next_delay(error)
             await asyncio.sleep(delay_s)
+
+    async def _pipeline(self, commands: Sequence[tuple[Any, ...]], limit_s: float | None) -> Sequence[object]:
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._client_link.pipeline(commands)
+        except TimeoutError:
+            raise StoreUnavailableError(
+                f"no reply within {limit_s:.3g} s", sent=True, timed_out=True
+            ) from None
 
 
 class AsyncConnections:

@@ -80,11 +80,14 @@ class AsyncDispatch(Dispatch):
         """Mirrors `SyncDispatch.view`."""
         return await self.connections().store.run(reading.read_status(key))
 
-    async def views(self, run_keys: Sequence[RunKey]) -> dict[str, RunView | None]:
+    async def views(
+        self, run_keys: Sequence[RunKey], *, limit_s: float | None = None
+    ) -> dict[str, RunView | None]:
         """Mirrors `SyncDispatch.views`."""
         found: dict[str, RunView | None] = {}
         for chunk in chunks(run_keys):
-            views = await self.connections().store.run_all([reading.read_status(key) for key in chunk])
+            reads = [reading.read_status(key) for key in chunk]
+            views = await self.connections().store.run_all(reads, limit_s=limit_s)
             found |= {key.run_id: view for key, view in zip(chunk, views, strict=True)}
         return found
 
@@ -129,20 +132,24 @@ class AsyncDispatch(Dispatch):
         waited = WaitedRuns(targets, clock)
         return waited.answer(await self._first_end(waited, clock))
 
-    def watching(self, run_keys: Sequence[RunKey]) -> AbstractAsyncContextManager[AsyncWake]:
+    def watching(
+        self, run_keys: Sequence[RunKey], *, confirm_s: float | None = None
+    ) -> AbstractAsyncContextManager[AsyncWake]:
         """Mirrors `SyncDispatch.watching`."""
-        return self.connections().subscriptions.watch_any(places_of(run_keys))
+        return self.connections().subscriptions.watch_any(places_of(run_keys), confirm_s=confirm_s)
 
     async def _first_end(self, waited: WaitedRuns, clock: WaitClock) -> dict[str, RunView | None]:
         if not waited.keys:
             return {}
+        usual_s = self.settings.store_timeout_seconds
         async with AsyncExitStack() as stack:
-            wake = await stack.enter_async_context(self.watching(waited.keys))
+            watching = self.watching(waited.keys, confirm_s=clock.pause(usual_s))
+            wake = await stack.enter_async_context(watching)
             is_lent = False
             while True:
                 pause_s = clock.pause()
                 try:
-                    views = await self.views(waited.keys)
+                    views = await self.views(waited.keys, limit_s=clock.read_limit_s(usual_s))
                     clock.answered()
                 except SubagentLifecycleError as error:
                     pause_s = clock.outage_pause(error)

@@ -63,7 +63,14 @@ class Attempts:
         if isinstance(error, StoreMemoryError):
             message, mend = "the store is at its memory limit", "give the server more memory, or wait"
         elif isinstance(error, StoreUnavailableError):
-            message, mend = f"the store does not answer: {error}", "see that the server runs, then try again"
+            message, mend = _unavailable(error)
         else:
             message, mend = f"the store refused: {error}", "see `retinue doctor`"
         return SubagentLifecycleError(message, mend=mend, code=ErrorCode.STORE_UNAVAILABLE)
+
+
+def _unavailable(error: StoreUnavailableError) -> tuple[str, str]:
+    """Message and mend: a server that refuses to let this process in is there, and waiting mends nothing."""
+    if error.mend is not None:
+        return f"the store cannot be used: {error.message}", error.mend
+    return f"the store does not answer: {error.message}", "see that the server runs, then try again"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from retinue.client.answers import handle_of, mint
 from retinue.client.launch_faults import MAY_BE_NEW, refusal
 from retinue.client.parent import ParentBinding
+from retinue.client.requests import request_named
 from retinue.client.scope import Scope
 from retinue.contract import (
     ErrorCode,
@@ -54,7 +55,7 @@ class LaunchBatch:
                 f"there are {len(requests)}",
                 field="requests",
                 limit=f"1 to {MAX_LAUNCHES}",
-                mend="launch in several calls",
+                mend="launch in several calls" if requests else f"give 1 to {MAX_LAUNCHES}",
             )
         self._tenant, self._session = scope.tenant, scope.launching_session()
         self._parent: ParentBinding | None = scope.parent.binding() if scope.parent else None
@@ -87,18 +88,20 @@ class LaunchBatch:
         Raises:
             SubagentLifecycleError: Names field, limit and mend; nothing was written.
         """
-        self._plans = {
-            at: planner.plan(
-                request,
-                snapshot,
-                tenant=self._tenant,
-                session_id=self._session,
-                run_id=self._ids[at],
-                parent=self._parent,
-            )
-            for at, request in enumerate(self._requests)
-            if self._same_as[at] == at
-        }
+        plans: dict[int, Plan] = {}
+        for at, request in enumerate(self._requests):
+            if self._same_as[at] != at:
+                continue
+            with request_named(at, len(self._requests)):
+                plans[at] = planner.plan(
+                    request,
+                    snapshot,
+                    tenant=self._tenant,
+                    session_id=self._session,
+                    run_id=self._ids[at],
+                    parent=self._parent,
+                )
+        self._plans = plans
         self._tree_cap = planner.tree_cap(self._requests[0])
 
     def call(self) -> ScriptCall[LaunchReply] | None:

@@ -13,6 +13,7 @@ OUTAGE_S = 30.0
 """How long a wait outlasts a store that does not answer."""
 
 _OUTAGE_PAUSE_S = 0.5
+_LATE_S = 1.0
 
 
 class WaitClock:
@@ -28,9 +29,15 @@ class WaitClock:
 
     def __init__(self, timeout_seconds: object = None, *, field: str = "timeout_seconds") -> None:
         seconds = _checked(field, timeout_seconds)
-        self._ends_at = None if seconds is None else time.monotonic() + seconds
+        self._began_at = time.monotonic()
+        self._ends_at = None if seconds is None else self._began_at + seconds
         self._silent_since: float | None = None
         self._was_answered = False
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that are left; None = for ever."""
+        return None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
 
     @property
     def is_over(self) -> bool:
@@ -47,6 +54,19 @@ class WaitClock:
         if self._ends_at is None:
             return longest_s
         return max(0.0, min(self._ends_at - time.monotonic(), longest_s))
+
+    def read_limit_s(self, usual_s: float) -> float:
+        """Seconds that one look at the state may take.
+
+        A store that is silent so makes a wait at most a second late, or as late as any other call.
+
+        Args:
+            usual_s: What any other call grants the store.
+        """
+        if self._ends_at is None:
+            return usual_s
+        now = time.monotonic()
+        return min(usual_s, max(self._ends_at - now, _LATE_S, self._began_at + usual_s - now))
 
     def answered(self) -> None:
         """Notes that the store could be read."""

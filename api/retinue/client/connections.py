@@ -64,17 +64,20 @@ class ClientStore(Store):
                 delay_s = attempts.next_delay(error)
             time.sleep(delay_s)
 
-    def run_all(self, calls: Sequence[ScriptCall[T]]) -> list[T]:
+    def run_all(self, calls: Sequence[ScriptCall[T]], *, limit_s: float | None = None) -> list[T]:
         """Several reads in one round trip.
+
+        Args:
+            limit_s: How long to go on trying, if that is shorter than for any call, in seconds.
 
         Raises:
             SubagentLifecycleError: STORE_UNAVAILABLE: one of them failed.
         """
-        attempts = Attempts(self._limit_s)
+        attempts = Attempts(self._limit_s if limit_s is None else limit_s)
+        commands = [(call.script, call.keys, call.argv) for call in calls]
         while True:
             try:
-                replies = self._client_link.pipeline([(call.script, call.keys, call.argv) for call in calls])
-                return read_replies(calls, replies)
+                return read_replies(calls, self._client_link.pipeline(commands, limit_s=limit_s))
             except StoreError as error:
                 delay_s = attempts.next_delay(error)
             time.sleep(delay_s)

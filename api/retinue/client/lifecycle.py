@@ -18,6 +18,7 @@ from retinue.client.reads import (
     chunks,
     is_over,
 )
+from retinue.client.requests import parsed_requests
 from retinue.client.scope import Scope
 from retinue.client.sync_dispatch import SyncDispatch
 from retinue.client.tree import SubagentNode, TreeFold
@@ -105,9 +106,10 @@ class SubagentLifecycle:
             Their handles, in order.
 
         Raises:
-            SubagentLifecycleError: As for `launch`.
+            SubagentLifecycleError: As for `launch`; of several requests it names the one at fault, as in
+                requests[1].agent.
         """
-        return self._calls.launch([SubagentLaunchRequest.parse(request) for request in requests])
+        return self._calls.launch(parsed_requests(requests))
 
     def run(
         self, request: object = None, /, *, wait_seconds: float | None = None, **keywords: object
@@ -137,8 +139,13 @@ class SubagentLifecycle:
         Args:
             timeout_seconds: 0 = look once. None = for ever.
 
+        Returns:
+            How the run stands; where the time was over first, its diagnostic says if no worker runs it.
+
         Raises:
-            SubagentLifecycleError: timeout_seconds is negative or NaN; the store was silent for 30 s.
+            SubagentLifecycleError: timeout_seconds is negative or NaN. STORE_UNAVAILABLE: the store was
+                silent for 30 s, or when the time was over: then at most 1 s after timeout_seconds, or
+                within store_timeout_seconds (3 s) where that is longer.
         """
         return self._calls.wait_for([handle], WaitClock(timeout_seconds))[0]
 

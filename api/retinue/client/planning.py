@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from retinue.agents import Grant
+from retinue.agents.api_name import api_name
 from retinue.agents.grants import check_known_toolsets
+from retinue.agents.roster import LIST_AGENTS, RUN_AGENT, SEND_MESSAGE
 from retinue.broker.catalogue import AgentEntry, CatalogueSnapshot
 from retinue.broker.envelope import EnvelopeTemplate, WakeUpKind
 from retinue.broker.routes import queue_for, queue_key
@@ -98,8 +100,9 @@ class LaunchPlanner:
         entry = self._agent(request, snapshot, name)
         self._check_inputs(request, name, entry)
         self._check_roster(request, name, parent if by_model else None)
-        self._check_provider(request, snapshot)
+        self._check_provider(request, snapshot, entry)
         self._check_toolsets(request, snapshot, parent)
+        self._check_blocked_tools(request, snapshot)
         self._check_workspace(request)
         self._check_on_done(request)
         self._check_tree_limit(request, parent)
@@ -212,11 +215,17 @@ class LaunchPlanner:
                 code=ErrorCode.UNKNOWN_AGENT,
             )
 
-    def _check_provider(self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot) -> None:
+    def _check_provider(
+        self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot, entry: AgentEntry | None
+    ) -> None:
+        """Refuses a name that no worker has. An agent that names none may still get one from elsewhere."""
         known = {*snapshot.providers, *self._settings.providers}
-        if request.provider is not None and request.provider not in known:
+        declared = entry.provider if entry else None
+        provider = request.provider or declared
+        if provider is not None and provider not in known:
+            whose = "" if request.provider else f", which the agent {entry.name!r} declares" if entry else ""
             raise SubagentLifecycleError(
-                f"no provider is named {request.provider!r}{_near(request.provider, known)}",
+                f"no provider is named {provider!r}{whose}{_near(provider, known)}",
                 field="provider",
                 limit=f"one of {', '.join(sorted(known)) or '(none)'}",
                 mend="name a configured provider, or add [providers.<name>] to the workers' settings",
@@ -228,6 +237,24 @@ class LaunchPlanner:
     ) -> None:
         check_known_toolsets(request.allowed_toolsets, snapshot.toolsets)
         (parent.grant if parent else Grant()).check_not_broadened(request.allowed_toolsets)
+
+    def _check_blocked_tools(self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot) -> None:
+        """Refuses to block what there is not: a misspelt name would leave the tool open."""
+        if not request.blocked_tools:
+            return
+        tools = {tool for names in snapshot.toolsets.values() for tool in names}
+        known = {RUN_AGENT, LIST_AGENTS, SEND_MESSAGE, *tools}
+        spelt = {api_name(tool) for tool in known}
+        unknown = next((name for name in request.blocked_tools if api_name(name) not in spelt), None)
+        if unknown is not None:
+            raise SubagentLifecycleError(
+                f"no tool is named {unknown!r}{_near(unknown, known)}",
+                field="blocked_tools",
+                limit="tools that a worker has, and the built-in ones",
+                mend="name a known tool, or start a worker that has it",
+                # Such a tool may have come just now, as a toolset may.
+                code=ErrorCode.UNKNOWN_TOOLSET,
+            )
 
     def _check_workspace(self, request: SubagentLaunchRequest) -> None:
         if request.working_directory is not None and self._settings.workspace_root is None:

@@ -82,11 +82,16 @@ class SyncDispatch(Dispatch):
         """A run's record."""
         return self.connections().store.run(reading.read_status(key))
 
-    def views(self, run_keys: Sequence[RunKey]) -> dict[str, RunView | None]:
-        """The records of several runs, by id."""
+    def views(self, run_keys: Sequence[RunKey], *, limit_s: float | None = None) -> dict[str, RunView | None]:
+        """The records of several runs, by id.
+
+        Args:
+            limit_s: Longest time for each round trip, in seconds; None = as for any call.
+        """
         found: dict[str, RunView | None] = {}
         for chunk in chunks(run_keys):
-            views = self.connections().store.run_all([reading.read_status(key) for key in chunk])
+            reads = [reading.read_status(key) for key in chunk]
+            views = self.connections().store.run_all(reads, limit_s=limit_s)
             found |= {key.run_id: view for key, view in zip(chunk, views, strict=True)}
         return found
 
@@ -128,20 +133,27 @@ class SyncDispatch(Dispatch):
         waited = WaitedRuns([(handle, self.target(handle)) for handle in handles], clock)
         return waited.answer(self._first_end(waited, clock))
 
-    def watching(self, run_keys: Sequence[RunKey]) -> AbstractContextManager[Wake]:
-        """Is woken by the end of any of the runs."""
-        return self.connections().subscriptions.watch_any(places_of(run_keys))
+    def watching(
+        self, run_keys: Sequence[RunKey], *, confirm_s: float | None = None
+    ) -> AbstractContextManager[Wake]:
+        """Is woken by the end of any of the runs.
+
+        Args:
+            confirm_s: Longest wait for the subscription, in seconds; None = as for any call.
+        """
+        return self.connections().subscriptions.watch_any(places_of(run_keys), confirm_s=confirm_s)
 
     def _first_end(self, waited: WaitedRuns, clock: WaitClock) -> dict[str, RunView | None]:
         if not waited.keys:
             return {}
+        usual_s = self.settings.store_timeout_seconds
         with ExitStack() as stack:
-            wake = stack.enter_context(self.watching(waited.keys))
+            wake = stack.enter_context(self.watching(waited.keys, confirm_s=clock.pause(usual_s)))
             is_lent = False
             while True:
                 pause_s = clock.pause()
                 try:
-                    views = self.views(waited.keys)
+                    views = self.views(waited.keys, limit_s=clock.read_limit_s(usual_s))
                     clock.answered()
                 except SubagentLifecycleError as error:
                     pause_s = clock.outage_pause(error)

@@ -118,9 +118,12 @@ def check_server(
     except redis.ResponseError as error:
         # "NOPERM ...": the server's first word, never the whole text, which may quote what it was sent.
         word = (str(error).split() or ["?"])[0]
-        refused = ServerProblem(
-            Severity.ERROR, f"the server refused INFO ({word})", "allow the user INFO and the database"
-        )
+        if "DB index" in str(error):
+            message = f"the server has no database {address.db}"
+            mend = "correct the database number in the URL; most servers have 0 to 15"
+        else:
+            message, mend = f"the server refused INFO ({word})", "allow the user INFO and the database"
+        refused = ServerProblem(Severity.ERROR, message, mend)
         return ServerReport(url=shown, reachable=True, problems=(refused,))
     except (redis.RedisError, OSError) as error:
         absent = ServerProblem(

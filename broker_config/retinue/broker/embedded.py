@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from retinue.broker import embedded_keeper, embedded_owner
+from retinue.broker.running_store import default_directory
 from retinue.broker.settings_sections import Durability
 from retinue.contract.errors import SettingsError, StoreUnavailableError
 
@@ -196,14 +197,6 @@ class EmbeddedValkey:
             return True
         finally:
             os.close(lock)
-
-
-def default_directory() -> Path:
-    """The data directory in the user's state directory, as the XDG base directory specification has it."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    # The specification tells to ignore a relative path.
-    base = Path(state) if os.path.isabs(state) else Path("~/.local/state").expanduser()
-    return base / "retinue" / "valkey"
 
 
 def server_binary() -> Path:

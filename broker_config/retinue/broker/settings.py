@@ -27,6 +27,7 @@ from pydantic_settings import (
 
 from retinue.broker.addresses import for_kombu, for_redis, place
 from retinue.broker.provider_settings import LlmOverride, ProviderSettings, with_openai
+from retinue.broker.running_store import running_store_url
 from retinue.broker.settings_faults import fault_of_file, first_fault, misspelt_variables
 from retinue.broker.settings_sections import DelegationSettings, Durability, HandleKeySettings, Names
 from retinue.contract.errors import SettingsError
@@ -200,7 +201,7 @@ class Settings(BaseSettings):
         try:
             return cls(**values)
         except ValidationError as error:
-            fault = first_fault(error, cls)
+            fault = first_fault(error, cls, config_file())
         except (tomllib.TOMLDecodeError, OSError, ValueError) as error:
             fault = fault_of_file(error, config_file())
         # Outside the handlers, so that the value in pydantic's error is not kept as this error's context.
@@ -256,25 +257,26 @@ class Settings(BaseSettings):
 
     @property
     def required_store_url(self) -> str:
-        """The store's URL, in redis-py's spelling.
+        """The store's URL, in redis-py's spelling; that of the user's `retinue up` when store_url is None.
 
         Raises:
-            SettingsError: store_url is None.
+            SettingsError: store_url is None, and no `retinue up` runs.
         """
-        if self.store_url is None:
+        url = self.store_url or running_store_url()
+        if url is None:
             raise SettingsError(
                 "there is no store",
                 setting="store_url",
                 mend="set RETINUE_STORE_URL, as in redis://localhost:6379/0, or run `retinue up`",
             )
-        return for_redis(ServerAddress.parse(self.store_url))
+        return for_redis(ServerAddress.parse(url))
 
     @property
     def required_broker_url(self) -> str:
         """The broker's URL, in kombu's spelling; the store's server when broker_url is None.
 
         Raises:
-            SettingsError: broker_url and store_url are None.
+            SettingsError: broker_url and store_url are None, and no `retinue up` runs.
         """
         url = self.broker_url or self.required_store_url
         return for_kombu(ServerAddress.parse(url)) if names_one_server(url) else url

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from retinue.contract.errors import SettingsError
 
 
-def first_fault(error: ValidationError, root: type[BaseModel]) -> SettingsError:
-    """The first fault that pydantic found, as an error that names the setting, its variable and the mend.
+def first_fault(error: ValidationError, root: type[BaseModel], file: Path) -> SettingsError:
+    """The fault to mend first, as an error that names the setting, where it stands and the mend.
+
+    An unknown name comes before all others: whoever misspelt a setting would else be told that it is missing.
 
     Args:
         error: what validation of `root` raised; its inputs are not read, they may be secrets.
         root: the settings class, whose field names are offered for an unknown one.
+        file: the settings file; it need not exist.
     """
-    fault = error.errors(include_input=False, include_url=False)[0]
+    faults = error.errors(include_input=False, include_url=False)
+    fault = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
     place = [str(part) for part in fault["loc"]]
     setting = ".".join(place) or None
+    origin = _origin(place, file)
     if fault["type"] == "extra_forbidden":
-        return SettingsError("there is no such setting", setting=setting, mend=_mend_unknown(place, root))
+        return SettingsError(
+            "there is no such setting", setting=setting, mend=_mend_unknown(place, root, origin)
+        )
     variable = f"RETINUE_{'__'.join(place).upper()}"
-    mend = f"correct it in {variable} or in the settings file" if place else None
+    mend = f"correct it in {_both(origin, variable)}" if place else None
     if fault["type"] == "missing":
-        mend = f"set {variable}, or set it in the settings file"
+        mend = f"set {variable}, or set it in {file if file.is_file() else 'the settings file'}"
         return SettingsError("it has no default and is not set", setting=setting, mend=mend)
     message = fault["msg"].removeprefix("Value error, ")
     return SettingsError(message[:1].lower() + message[1:], setting=setting, mend=mend)
@@ -70,7 +78,30 @@ def misspelt_variables(environment: Mapping[str, str], root: type[BaseModel]) ->
     return found
 
 
-def _mend_unknown(place: list[str], root: type[BaseModel]) -> str:
+def _both(origin: str | None, variable: str) -> str:
+    if origin is None:
+        return f"{variable} or in the settings file"
+    return origin if origin.upper() == variable else f"{origin}, or set {variable}, which wins over it"
+
+
+def _origin(place: list[str], file: Path) -> str | None:
+    """The variable or the file that a setting was read from; None where it came in another way."""
+    variable = f"RETINUE_{'__'.join(place).upper()}"
+    found = next((name for name in os.environ if name.upper() == variable), None)
+    if found is not None or not place or not file.is_file():
+        return found
+    level: Any = tomllib.loads(file.read_text(encoding="utf-8"))  # it was read a moment ago, so it is sound
+    for part in place:
+        if isinstance(level, list) and part.isdecimal() and int(part) < len(cast("list[Any]", level)):
+            level = level[int(part)]
+        elif isinstance(level, Mapping) and part in level:
+            level = level[part]
+        else:
+            return None
+    return str(file)
+
+
+def _mend_unknown(place: list[str], root: type[BaseModel], origin: str | None) -> str:
     known: Any = root
     for part in place[:-1]:
         if _is_model(known):
@@ -81,9 +112,10 @@ def _mend_unknown(place: list[str], root: type[BaseModel]) -> str:
             known = next((argument for argument in get_args(known) if _is_model(argument)), None)
     names = sorted(known.model_fields) if _is_model(known) else []
     near = difflib.get_close_matches(place[-1], names, n=3)
+    there = f" in {origin}" if origin else ""
     if near:
-        return f"rename it to {' or '.join(near)}, or remove it"
-    return f"remove it; known are {', '.join(names)}" if names else "remove it"
+        return f"rename it to {' or '.join(near)}{there}, or remove it"
+    return f"remove it{there}; known are {', '.join(names)}" if names else f"remove it{there}"
 
 
 def _is_model(value: object) -> bool:

@@ -55,9 +55,7 @@ class Shortfall:
         Raises:
             StoreError: The store or the broker could not be asked.
         """
-        queues = known_queues(
-            self._settings, await self._catalogue.snapshot(), await waited_in(self._link)
-        )
+        queues = known_queues(self._settings, await self._catalogue.snapshot(), await waited_in(self._link))
         before, before_ms = self._before, self._looked_ms
         self._looked_ms, self._before = await self._missing(queues)
         lasting = self._before & before

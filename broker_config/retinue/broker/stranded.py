@@ -1,7 +1,8 @@
 """Queued runs that no live worker will come to: their agent is nobody's, or their queue.
 
-Without a worker for the agent they say so, and are woken once one has come. A queue that nobody serves is
-passed by: its runs are sent to a worker that has their agent.
+Without a worker for the agent they say so, and are woken once one has come. A queue that nobody serves, and
+that neither a worker's settings nor an agent's declaration names, is passed by: only some client knows it, so
+its runs are sent to a worker that has their agent. A queue that an operator has chosen is waited for.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class Stranded:
             return  # this process lives, so the leases only have not been renewed yet
         waited = await waited_in(self._link)
         queues = known_queues(self._settings, snapshot, waited)
-        passed_by = self._passed_by(queues, snapshot)
+        chosen = known_queues(self._settings, snapshot, {})
+        passed_by = self._passed_by(queues, snapshot) - {*chosen}
         for queue in queues:
             page = await self._backlog.page(queue, _PAGE)
             lost = [

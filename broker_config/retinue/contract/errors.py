@@ -148,12 +148,25 @@ class StoreUnavailableError(StoreError):
         message: what is wrong.
         sent: whether the operation may have happened: it left, and no reply came. False = it did not.
         timed_out: whether the reply did not come within its time. False = whatever happened, happened sooner.
+        mend: what to correct, where the server is there and does not let this process in. None = it may
+            come back by itself.
     """
 
-    def __init__(self, message: str, *, sent: bool = False, timed_out: bool = False) -> None:
+    def __init__(
+        self, message: str, *, sent: bool = False, timed_out: bool = False, mend: str | None = None
+    ) -> None:
         super().__init__(message)
         self.sent = sent
         self.timed_out = timed_out
+        self.mend = mend
+
+    @property
+    def message(self) -> str:
+        """What is wrong, without the mend."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return _sentence(self.message, name=None, limit=None, mend=self.mend)
 
 
 class StoreMemoryError(StoreError):
@@ -179,4 +192,5 @@ def _sentence(message: str, *, name: str | None, limit: str | None, mend: str | 
     text = f"{name}: {message}" if name else message
     if limit:
         text += f" (limit: {limit})"
-    return f"{text}. To mend: {mend}." if mend else text
+    # Some messages quote another program's sentence, full stop and all.
+    return f"{text.removesuffix('.')}. To mend: {mend.removesuffix('.')}." if mend else text

@@ -66,13 +66,16 @@ class AsyncSubscriptions:
         return self.watch_any([(channel, key)])
 
     @asynccontextmanager
-    async def watch_any(self, places: Sequence[Place]) -> AsyncGenerator[AsyncWake]:
+    async def watch_any(
+        self, places: Sequence[Place], *, confirm_s: float | None = None
+    ) -> AsyncGenerator[AsyncWake]:
         """As ``Subscriptions.watch_any``."""
         flag = asyncio.Event()
+        limit_s = self.dial.connect_timeout_s if confirm_s is None else confirm_s
         with self.hook(places, flag) as interest:
             if not interest.confirmed:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self.dial.connect_timeout_s):
+                    async with asyncio.timeout(limit_s):
                         for channel, _ in interest.spots:
                             await channel.ready.wait()
             if not interest.confirmed:

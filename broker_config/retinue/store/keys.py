@@ -10,11 +10,12 @@
 | T run:<id>:res | string | what the run ended with, JSON | as the record |
 | T run:<id>:part | string | last text beside tool calls (the partial result) | as the record |
 | T run:<id>:j | hash | journal: iteration:index -> tool result, JSON string | until a boundary, or the end |
+| T run:<id>:c | set | ended children that its tools' code launched | until a boundary, or the end |
 | T run:<id>:e | hash | open entries: iteration:index -> kind:detail | until empty, or the end |
 | T run:<id>:s | hash | steers: t<n> text, i<n> id, #<id> disposition | as the record |
 | T run:<id>:pg | list | tool progress, the newest 200 | as the record |
 | T th:<thread> | list | messages, JSON in the model API's format | none while its run lives; then its own |
-| T th:<thread>:by | string | the live run that writes to it, where that is not the run it is named after | deleted at that run's end |
+| T th:<thread>:by | string | the live run that writes to it, unless named after it | deleted at its end |
 | T tree:<root> | hash | n runs ever, live runs, mx cap | none while live > 0, then result_ttl |
 | T tree:<root>:ev | list | events; an event's sequence is its index | as the tree |
 | T tree:<root>:m | hash | marks by path | as the tree |
@@ -22,11 +23,11 @@
 | T tree:<root>:sp | hash | effective specs by digest | as the tree |
 | T tree:<root>:live | zset, score 0 | "path id" of live runs; by text, parents first | empties itself |
 | T corr:<digest> | string | run id of a (session, correlation id) | none while live, then result_ttl |
-| T sess:<session> | zset | root runs by creation, ms | renewed by each launch of a root, which also drops some that have expired |
-| P tenants | zset | tenant -> ms of its last launch, to find a revoked run's | 30 days each; trimmed by launches of roots |
+| T sess:<session> | zset | root runs by creation, ms | renewed by each launch, which drops expired ones |
+| P tenants | zset | tenant -> ms of its last launch, to find a revoked run's | each 30 days |
 | P due | zset | tenant/run -> ms of the next thing to do (0 = now) | empties itself |
 | P q:<queue> | zset | tenant/run -> queued since, ms | empties itself |
-| P queues | set | queues that runs wait in, or did not long ago: also those that only a client routes to | empty, unserved ones removed by the reaper |
+| P queues | set | where runs wait, or have waited | empty ones that nobody serves, by the reaper |
 | P own:<process> | set | tenant/run claimed by a process | empties itself; a dead owner's by the reaper |
 | retinue:lease:<process> | string, PX | a process's sign of life | lease_seconds, renewed by its sidecar |
 | retinue:workers | hash | process -> what it advertises, JSON | removed by its owner or the reaper |
@@ -35,17 +36,17 @@
 | retinue:keyring | hash | key id -> handle key, JSON | for good |
 | retinue:reaper | string, PX | the elected reaper's process id | lease_seconds |
 
-Record fields: st state, ph phase, ep epoch, tok claim token, own owning process, op/rp last
-operation and its reply, nt id of the last note, root, par parent, pc the parent's call slot
-(iteration:index), pt the tool called there, path, dp depth, ab depth from which ended ancestors
-count (its own for a run that its parent's end abandons), q queue, pr priority, ag agent, sess session,
-co correlation digest, rd request digest, dl deadline ms, it iteration, im last recorded iteration, mi
-max iterations, fr how that response ended (stop, length, refused), mxd max depth, mxc max live children, lc live children, nc children ever, wk last
-wake-up number, rs/ra resends and the ms before which none is due, ls losses, di last iteration and
-how often its process disowned it there, ns/nd/hd steers
-accepted/delivered/handed out, cs steerable (l loop, o object), tin/tout/tca/tre tokens (input, output,
-cached, reasoning), t:<tool> calls, dg spec digest, md/pv its model and provider, th thread, tt thread
-TTL s, ttl result TTL s, cr/sa/up/fi created, started, updated, finished ms, cls error class.
+Record fields: st state, ph phase, ep epoch, tok claim token, own owning process, op/rp last operation
+and its reply, nt id of the last note, root, par parent, pc the parent's call slot (iteration:index),
+pt the tool called there, path, dp depth, ab depth from which ended ancestors count (its own for a run
+that its parent's end abandons), q queue, pr priority, ag agent, sess session, co correlation digest,
+rd request digest, dl deadline ms, it iteration, im last recorded iteration, mi max iterations, fr how
+that response ended (stop, length, refused), mxd max depth, mxc max live children, lc live children, nc
+children ever, wk last wake-up number, rs/ra resends and the ms before which none is due, ls losses, di
+last iteration and how often its process disowned it there, ns/nd/hd steers accepted/delivered/handed
+out, cs steerable (l loop, o object), tin/tout/tca/tre tokens (input, output, cached, reasoning),
+t:<tool> calls, dg spec digest, md/pv its model and provider, th thread, tt thread TTL s, ttl result
+TTL s, cr/sa/up/fi created, started, updated, finished ms, cls error class.
 """
 
 from __future__ import annotations

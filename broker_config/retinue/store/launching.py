@@ -121,7 +121,7 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class LaunchedRun:
-    """A run that exists now. `already_answered`: its reply stands in the parent's journal."""
+    """A run that exists now, or has ended. `already_answered`: it has, long ago; its parent knows of it."""
 
     run_id: str
     repeated: bool

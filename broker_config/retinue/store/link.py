@@ -211,7 +211,7 @@ class _Lane:
         self.pid = os.getpid()
         self.connection: Connection | None = None
         self._link = link
-        self._attempt: asyncio.Task[Connection | str] | None = None
+        self._attempt: asyncio.Task[Connection | StoreUnavailableError] | None = None
         self._backoff = Backoff(_BACKOFF_FIRST_S, min(_BACKOFF_MAX_S, link.dial.connect_timeout_s / 2))
         self._not_before = 0.0
 
@@ -225,13 +225,15 @@ class _Lane:
         if attempt is None:
             attempt = self._attempt = self.loop.create_task(self._connect())
         await asyncio.wait([attempt])
-        closed = f"{self._link.dial.address}: the link was closed"
-        outcome = closed if attempt.cancelled() else attempt.result()
-        if isinstance(outcome, str):
-            raise StoreUnavailableError(outcome)
+        if attempt.cancelled():
+            raise StoreUnavailableError(f"{self._link.dial.address}: the link was closed")
+        outcome = attempt.result()
+        if isinstance(outcome, StoreUnavailableError):
+            # Each of those who wait gets an error of its own: callers note in it what they sent.
+            raise StoreUnavailableError(outcome.message, mend=outcome.mend)
         return outcome
 
-    async def _connect(self) -> "Connection | str":
+    async def _connect(self) -> Connection | StoreUnavailableError:
         dial = self._link.dial
         try:
             delay_s = self._not_before - self.loop.time()
@@ -241,7 +243,7 @@ class _Lane:
             connection = await open_connection(dial, on_write=self._link.count_write)
         except StoreUnavailableError as error:
             self._not_before = self.loop.time() + self._backoff.next_s() * random.uniform(0.5, 1.0)
-            return str(error)
+            return error
         else:
             self._backoff.reset()
             self.connection = connection

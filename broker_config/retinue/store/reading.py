@@ -96,7 +96,7 @@ def read_thread(tenant: str, run_id: str, thread_id: str) -> CommandCall[list[st
 
 @dataclass(frozen=True, slots=True)
 class ListedRoots:
-    """A part of a session's list: the ids of runs that still exist, and where the list goes on, if it does."""
+    """A part of a session's list: runs that still exist, and where the list goes on (None = no more)."""
 
     run_ids: tuple[str, ...]
     next_place: int | None

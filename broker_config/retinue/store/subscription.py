@@ -89,7 +89,7 @@ class Subscriptions:
         return self.watch_any([(channel, key)])
 
     @contextmanager
-    def watch_any(self, places: Sequence[Place]) -> Generator[Wake]:
+    def watch_any(self, places: Sequence[Place], *, confirm_s: float | None = None) -> Generator[Wake]:
         """Be woken by messages to any of several places.
 
         It is entered once the server has confirmed the subscriptions, so that a state read inside
@@ -97,6 +97,7 @@ class Subscriptions:
 
         Args:
             places: Channels, and the first space-separated word of the messages wanted there.
+            confirm_s: Longest wait for the confirmation, in seconds; None = as long as connecting.
 
         Returns:
             A context manager that gives the ``Wake``. It is also set after every reconnect.
@@ -108,7 +109,8 @@ class Subscriptions:
         listener = self._running()
         interest = listener.add(places, flag)
         try:
-            deadline = time.monotonic() + self.dial.connect_timeout_s
+            limit_s = self.dial.connect_timeout_s if confirm_s is None else confirm_s
+            deadline = time.monotonic() + limit_s
             for channel, _ in interest.spots:
                 channel.ready.wait(max(deadline - time.monotonic(), 0))
             if not interest.confirmed:

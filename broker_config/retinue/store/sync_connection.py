@@ -19,21 +19,23 @@ class SyncConnection:
 
     Args:
         dial: Where and how; its time for a reply is for all replies of one block.
+        connect_timeout_s: Seconds for connecting; None = the dial's.
 
     Raises:
         StoreUnavailableError: The server cannot be reached, is not ready or refuses the credentials.
     """
 
-    def __init__(self, dial: Dial) -> None:
+    def __init__(self, dial: Dial, connect_timeout_s: float | None = None) -> None:
         address = dial.address
+        connect_s = dial.connect_timeout_s if connect_timeout_s is None else connect_timeout_s
         self.timeout_s = dial.timeout_s
         self.reader = wire.new_reader()
         self._used_at = 0.0
-        self.socket = _open_socket(address, dial.connect_timeout_s)
+        self.socket = _open_socket(address, connect_s)
         try:
             commands = wire.greeting(address, dial.client_name)
             packed = b"".join(map(wire.pack, commands))
-            replies = self.exchange(packed, len(commands), dial.connect_timeout_s)
+            replies = self.exchange(packed, len(commands), connect_s)
             wire.check_greeting(address, commands, replies)
         except ConnectionCut as cut:
             raise StoreUnavailableError(f"{address} cannot be reached: {cut}") from None
@@ -75,7 +77,7 @@ class SyncConnection:
                 self.reader.feed(data)
         except TimeoutError:
             self.close()
-            raise ReplyTimeout(f"no reply within {limit_s:g} s") from None
+            raise ReplyTimeout(f"no reply within {limit_s:.3g} s") from None
         except (OSError, wire.ProtocolError) as error:
             self.close()
             raise ConnectionCut(f"connection lost: {error}") from None
@@ -162,6 +164,6 @@ def _open_socket(address: ServerAddress, connect_timeout_s: float) -> socket.soc
             opened.close()
             raise
     except TimeoutError:
-        raise StoreUnavailableError(f"{address} does not answer within {connect_timeout_s:g} s") from None
+        raise StoreUnavailableError(f"{address} does not answer within {connect_timeout_s:.3g} s") from None
     except OSError as error:
         raise StoreUnavailableError(f"{address} cannot be reached: {error}") from None

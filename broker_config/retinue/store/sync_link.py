@@ -2,6 +2,7 @@
 
 import os
 import queue
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -66,15 +67,21 @@ class SyncLink:
                 raise
         return self._call(wire.pack(wire.eval_body(script, keys, argv)))
 
-    def pipeline(self, commands: Sequence[tuple[Any, ...]]) -> list[Reply]:
-        """As ``AsyncLink.pipeline``."""
+    def pipeline(self, commands: Sequence[tuple[Any, ...]], *, limit_s: float | None = None) -> list[Reply]:
+        """As ``AsyncLink.pipeline``.
+
+        Args:
+            commands: As there.
+            limit_s: Longest time for all of it, if it is shorter than the link's own, in seconds.
+        """
         if not commands:
             return []
-        replies = self._send_block(wire.pack_block(commands), len(commands))
+        ends_at = None if limit_s is None else time.monotonic() + limit_s
+        replies = self._send_block(wire.pack_block(commands), len(commands), ends_at=ends_at)
         unknown = [at for at, reply in enumerate(replies) if wire.is_unknown_script(reply)]
         if unknown:
             bodies = wire.pack_block([commands[at] for at in unknown], with_body=True)
-            late = self._send_block(bodies, len(unknown), sent=True)
+            late = self._send_block(bodies, len(unknown), sent=True, ends_at=ends_at)
             for at, reply in zip(unknown, late, strict=True):
                 replies[at] = reply
         return replies
@@ -103,10 +110,12 @@ class SyncLink:
             else:
                 return reply
 
-    def _send_block(self, packed: bytes, count: int, *, sent: bool = False) -> list[Reply]:
+    def _send_block(
+        self, packed: bytes, count: int, *, sent: bool = False, ends_at: float | None = None
+    ) -> list[Reply]:
         try:
-            with self._connection() as connection:
-                return connection.exchange(packed, count)
+            with self._connection(ends_at) as connection:
+                return connection.exchange(packed, count, _left_s(self.timeout_s, ends_at))
         except ConnectionCut as cut:
             raise wire.lost_reply(self.dial.address, cut) from None
         except StoreUnavailableError as error:
@@ -114,7 +123,7 @@ class SyncLink:
             raise
 
     @contextmanager
-    def _connection(self) -> Generator[SyncConnection]:
+    def _connection(self, ends_at: float | None = None) -> Generator[SyncConnection]:
         if self._closed:
             raise StoreUnavailableError(f"{self.dial.address}: the link is closed")
         pool = self._pool
@@ -122,22 +131,29 @@ class SyncLink:
             # No lock: one that another thread of the parent held at the fork would never come free.
             # Two threads here at once make two pools; the one that loses is garbage.
             pool = self._pool = _Pool(self.max_connections)
+        limit_s = _left_s(self.timeout_s, ends_at)
         try:
-            connection = pool.take(self.timeout_s)
+            connection = pool.take(limit_s)
         except queue.Empty:
             raise StoreUnavailableError(
                 f"{self.dial.address}: all {self.max_connections} connections of this process were busy "
-                f"for {self.timeout_s:g} s"
+                f"for {limit_s:.3g} s"
             ) from None
         try:
             if connection is None or not connection.usable:
                 connection = None
-                connection = SyncConnection(self.dial)
+                connect_s = _left_s(self.dial.connect_timeout_s, ends_at)
+                connection = SyncConnection(self.dial, connect_s)
             yield connection
         finally:
             if connection is not None and self._closed:
                 connection.close()
             pool.give_back(connection)
+
+
+def _left_s(limit_s: float, ends_at: float | None) -> float:
+    """The limit, cut at a time of the monotonic clock; never 0, which would mean not to wait at all."""
+    return limit_s if ends_at is None else min(limit_s, max(ends_at - time.monotonic(), 0.001))
 
 
 class _Pool:

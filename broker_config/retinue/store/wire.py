@@ -47,6 +47,7 @@ _UNAVAILABLE_CODES = frozenset(
 )
 # After these the same connection stays useless: behind the name there may be another server now.
 _DROP_CODES = frozenset({"READONLY", "MASTERDOWN", "LOADING"})
+_FULL = "max number of clients"
 _REFUSED_CODES = frozenset({"NOAUTH", "WRONGPASS", "NOPERM", "DENIED"})
 
 
@@ -141,15 +142,23 @@ def check_greeting(
     """Accept or refuse what the server answered to a greeting.
 
     Raises:
-        StoreUnavailableError: It does not let us in, or is not ready.
+        StoreUnavailableError: It does not let us in (then with a mend), or is not ready.
     """
     for command, reply in zip(commands, replies, strict=True):
         # The name is for people who read CLIENT LIST; an ACL may forbid it.
         if isinstance(reply, StoreError) and command[0] != "CLIENT":
             text = str(reply)
-            if text.partition(" ")[0] in _REFUSED_CODES:
-                raise StoreUnavailableError(f"{address} refuses the credentials: {text}")
-            raise StoreUnavailableError(f"{address} is not ready: {text}")
+            refused = text.partition(" ")[0] in _REFUSED_CODES
+            # A server with too many clients says so in place of its first reply, and will have room again.
+            if not refused and (not isinstance(reply, StoreReplyError) or text.startswith(_FULL)):
+                raise StoreUnavailableError(f"{address} is not ready: {text}")
+            if refused or command[0] == "AUTH":
+                what, mend = "the credentials", "correct the user and the password in the store's URL"
+            elif command[0] == "SELECT":
+                what, mend = f"the database {address.db}", "correct the database number in the store's URL"
+            else:
+                raise StoreUnavailableError(f"{address} is not ready: {text}")
+            raise StoreUnavailableError(f"{address} refuses {what}: {text}", mend=mend)
 
 
 def client_name_for(name: str | None) -> str | None:

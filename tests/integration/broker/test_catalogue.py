@@ -192,7 +192,9 @@ async def test_an_entry_that_cannot_be_read_hides_no_other(
     assert len(said) == len(unreadable), "each is told of once"
 
 
-async def test_of_a_live_worker_whose_entry_cannot_be_read_the_name_is_known(watch: Watch, read: Read) -> None:
+async def test_of_a_live_worker_whose_entry_cannot_be_read_the_name_is_known(
+    watch: Watch, read: Read
+) -> None:
     watch.server.hset(keys.WORKERS, "p1", "{")
     watch.server.hset(keys.WORKERS, "p2", json.dumps({"agents": ["writer"], "process": "p9"}))
     watch.renew("p1")
@@ -209,7 +211,9 @@ async def test_of_a_live_worker_whose_entry_cannot_be_read_the_name_is_known(wat
 
 async def test_names_that_nobody_says_any_more_are_forgotten_a_few_at_a_time(watch: Watch) -> None:
     now = time.time()
-    old = {f"agent:old{n}": json.dumps({"last_seen": now - REMEMBERED_S - 1}) for n in range(MOST_TRIMMED + 1)}
+    old = {
+        f"agent:old{n}": json.dumps({"last_seen": now - REMEMBERED_S - 1}) for n in range(MOST_TRIMMED + 1)
+    }
     watch.server.hset(keys.CATALOGUE, mapping=old)
     watch.server.hset(keys.CATALOGUE, "agent:recent", json.dumps({"last_seen": now - REMEMBERED_S + DAY_S}))
     watch.server.hset(keys.CATALOGUE, "skill:timeless", json.dumps({}))  # of a newer version

@@ -218,3 +218,11 @@ def test_a_url_of_no_server_is_an_error_of_the_settings() -> None:
 def test_a_server_older_than_script_flags_is_refused(info: dict[str, str], refused: bool) -> None:
     report = report_from("redis://old", {"role": "master", **info}, None, Durability.EVERYSEC)
     assert [("lacks script flags" in problem.message) for problem in report.errors] == [True] * refused
+
+
+def test_a_database_that_is_not_there_is_told_by_its_number(
+    server_with: Callable[..., PrivateServer],
+) -> None:
+    url = server_with(appendonly=True).url.replace("/0", "/9999")
+    with pytest.raises(SettingsError, match=r"no database 9999.*correct the database number"):
+        require_server(url)

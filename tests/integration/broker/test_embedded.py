@@ -20,6 +20,8 @@ from kombu import Connection
 
 from retinue.broker import embedded, embedded_owner
 from retinue.broker.embedded import EmbeddedValkey, default_directory, server_binary
+from retinue.broker.running_store import STATE_FILE
+from retinue.broker.settings import Settings
 from retinue.broker.settings_sections import Durability
 from retinue.contract.errors import SettingsError, StoreUnavailableError
 
@@ -443,3 +445,21 @@ def test_a_url_before_the_start_is_an_error(directory: Path) -> None:
 def _in_use(directory: Path) -> bool:
     state = _state(directory)
     return any(not _gone(pid) for name, pid in state.items() if name != "port")
+
+
+def test_any_process_of_the_user_finds_the_server_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("RETINUE_STORE_URL", raising=False)
+    settings = Settings.read()
+    with pytest.raises(SettingsError, match="there is no store"):
+        _ = settings.required_store_url
+    with EmbeddedValkey() as server:
+        assert settings.required_store_url == server.url
+        assert settings.required_broker_url == server.url
+        assert "elsewhere" in Settings.read(store_url="redis://elsewhere/0").required_store_url
+        file = tmp_path / "retinue" / "valkey" / STATE_FILE
+        monkeypatch.setattr("os.geteuid", lambda: file.stat().st_uid + 1)
+        with pytest.raises(SettingsError, match="there is no store"):
+            _ = settings.required_store_url

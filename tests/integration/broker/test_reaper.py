@@ -255,7 +255,8 @@ async def test_a_fault_in_one_part_of_a_tick_keeps_no_other_from_its_work(
         "shortfall": set(watch.messages()) >= {run.run_id for run in lost},
     }
     assert done == {name: name != part for name in done}
-    assert [record.levelname for record in caplog.records if f"part={part} " in record.message] == ["ERROR"] * 3
+    told = [record.levelname for record in caplog.records if f"part={part} " in record.message]
+    assert told == ["ERROR"] * 3
 
 
 async def test_the_loop_goes_on_after_the_store_was_away(watch: Watch) -> None:

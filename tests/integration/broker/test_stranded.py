@@ -124,6 +124,20 @@ async def test_a_queue_that_nobody_serves_for_long_is_passed_by_where_a_worker_h
     assert len(watch.messages(private_queue("p1"))) == 1
 
 
+async def test_a_queue_that_an_operator_chose_is_waited_for_however_long_nobody_serves_it(
+    watch: Watch,
+) -> None:
+    await watch.worker("p1")
+    watch.settings = watch.settings.model_copy(update={"routes": {"researcher": "gpu"}})
+    await watch.queued(1, message=True, queue="gpu")
+    stranded = watch.stranded(unserved_s=0.0)
+
+    await stranded.look()
+    await stranded.look()
+
+    assert watch.messages(private_queue("p1")) == []
+
+
 async def test_a_queue_that_somebody_serves_again_is_waited_for_anew(watch: Watch) -> None:
     await watch.worker("p1")
     await watch.queued(1, message=True, queue="gpu")

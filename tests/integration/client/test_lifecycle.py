@@ -396,7 +396,7 @@ def test_many_are_launched_in_order_all_or_none(lifecycle: Any) -> None:
     assert error.code == ErrorCode.DUPLICATE_CORRELATION
     assert refusal(lifecycle.launch_many, []).field == "requests"
     assert refusal(lifecycle.launch_many, [{"goal": "x"}] * 101).limit == "1 to 100"
-    assert refusal(lifecycle.launch_many, [{"goal": "x"}, {"goal": ""}]).field == "goal"
+    assert refusal(lifecycle.launch_many, [{"goal": "x"}, {"goal": ""}]).field == "requests[1].goal"
     assert len(lifecycle.list(limit=1000)) == 100
 
 

@@ -241,3 +241,28 @@ def test_another_server_as_broker_gets_the_wake_up(
         assert server.client().llen("retinue\x06\x166") == 0
         assert len({handle.subagent_id for handle in handles}) == 3
         facades.close()
+
+
+@pytest.mark.parametrize("looked_first", [True, False])
+def test_a_wait_at_a_frozen_store_is_at_most_a_second_late(
+    server: PrivateServer, facades: Facades, worker: StoreWorker, looked_first: bool
+) -> None:
+    # More than the wait, so that only the wait's own time can end it.
+    lifecycle = facades(store_timeout_seconds=3 if looked_first else 2.5)
+    handle = lifecycle.launch(agent="support", goal="x")
+    before = scripts_run(server)
+    if not looked_first:
+        server.pause()
+    faults: list[Any] = []
+    waiter = threading.Thread(target=lambda: faults.append(fault_of(lifecycle.wait, handle, 2)))
+    waiter.start()
+    try:
+        if looked_first:
+            wait_until(lambda: scripts_run(server) > before)
+            server.pause()
+        waiter.join(15)
+    finally:
+        server.resume()
+    ((error, seconds),) = faults
+    assert error.code == ErrorCode.STORE_UNAVAILABLE
+    assert seconds < 3.5

@@ -127,6 +127,7 @@ def _audit_record(found: Dump, indexes: _Indexes, member: str, name: str) -> Non
     assert (member in indexes.timers) == (int(record["lc"]) > 0 if terminal else to_do)
     if terminal:
         assert name + ":j" not in found
+        assert name + ":c" not in found
         for part in (":req", ":res", ":part", ":s", ":pg"):
             assert name + part not in found or found[name + part].expires, part
 

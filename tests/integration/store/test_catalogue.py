@@ -35,6 +35,7 @@ def _fill(stage: Stage) -> None:
     attempt = stage.calling(other, "search")
     stage.run(attempt.progress())
     stage.run(attempt.tool(0))
+    stage.end(stage.child(attempt, 1, slot=None, slot_tool=""))
     ended = stage.root()
     asking = stage.asking(ended)
     stage.run(asking.model(partial="p"))

@@ -8,7 +8,7 @@ from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import control
-from retinue.store.replies import Ended, Queued, Stopped
+from retinue.store.replies import Ended, Queued, Stale, Stopped
 
 
 def test_a_time_out_counts_from_the_launch_and_stands_among_the_timers(stage: Stage) -> None:
@@ -74,6 +74,21 @@ def test_the_timer_leaves_a_run_on_a_worker_alone_and_looks_again(stage: Stage) 
     assert stage.due()[root.run_id] >= seconds * 1000 + 29_000
     assert isinstance(stage.run(attempt.hand_back()), Queued)
     assert stage.run(control.timer(root, again_ms=1000)).state is SubagentState.INTERRUPTED
+
+
+def test_the_timer_ends_a_run_whose_worker_does_not(stage: Stage) -> None:
+    """Its deadline was a second ago; a worker that is stuck in the run finds it gone."""
+    root = stage.root(timeout_ms=60_000)
+    attempt = stage.asking(root)
+    stage.expire_deadline(root)
+    assert stage.run(control.timer(root, again_ms=0, grace_ms=60_000)) is None
+    assert stage.run(control.timer(root, again_ms=0, grace_ms=500)) == Ended(SubagentState.INTERRUPTED, None)
+    assert stage.record(root).classification is ErrorClassification.DEADLINE_EXCEEDED
+    assert stage.owned() == []
+    before = stage.dump()
+    assert stage.run(attempt.finish()) == Stale()
+    assert stage.run(attempt.model()) == Stale()
+    assert stage.dump() == before
 
 
 def test_a_timer_before_its_time_is_set_back_to_the_deadline(stage: Stage) -> None:

@@ -9,6 +9,7 @@ from tests.integration.store.attempt import PIN
 from tests.integration.store.stage import Stage
 
 from retinue.contract import StoreReplyError, SubagentState
+from retinue.store.record import Ending
 from retinue.store.replies import Pin, Recorded, Stopped
 from retinue.store.running import PROGRESS_KEPT
 
@@ -177,3 +178,15 @@ def test_only_the_newest_progress_is_kept(stage: Stage) -> None:
     kept = stage.server.lrange(stage.part(root, "run:{}:pg"), 0, -1)
     assert len(kept) == PROGRESS_KEPT
     assert '"step 3"' in kept[0]
+
+
+def test_how_a_response_ended_outlives_the_attempt_that_recorded_it(stage: Stage) -> None:
+    attempt = stage.asking(stage.root())
+    assert stage.record(attempt.run).ending is Ending.STOP
+    stage.run(attempt.model(ending=Ending.LENGTH))
+    stage.run(attempt.hand_back())
+    again = stage.claim(attempt.run)
+    assert again.claimed.record.ending is Ending.LENGTH
+    again.go()
+    stage.run(again.model())
+    assert stage.record(attempt.run).ending is Ending.STOP

@@ -288,3 +288,31 @@ def test_a_run_is_found_by_its_id_among_tenants_that_do_not_have_it(stage: Stage
     finally:
         stage.server.zrem(keys.tenants(stage.partition), *others)
     assert stage.run(reading.find_tenant(new_run_id(stage.partition))) is None
+
+
+def test_a_child_that_a_tools_code_launched_does_not_run_anew_though_it_ended_long_ago(stage: Stage) -> None:
+    parent = stage.calling(stage.root(), "search")
+    new, other = (stage.new_child(parent, n, slot=None, slot_tool="") for n in range(2))
+    by_code = parent.as_parent(None)
+    stage.launch(new, parent=by_code)
+    child = stage.key(new.run_id)
+    stage.end(child)
+    stage.forget(child)
+    before = stage.dump()
+
+    again = stage.launch(new, parent=by_code)
+
+    assert [(run.run_id, run.already_answered) for run in again.runs] == [(new.run_id, True)]
+    assert stage.dump() == before
+    both = stage.launch(new, other, parent=by_code)
+    assert [run.already_answered for run in both.runs] == [True, False]
+
+    ended = stage.part(parent.run, "run:{}:c")
+    assert stage.server.smembers(ended) == {new.run_id}
+    stage.run(parent.tool(0))
+    parent.go(results=[0])
+    assert not stage.server.exists(ended), "a later call launches under other ids"
+    stage.end(stage.key(other.run_id))
+    assert stage.server.smembers(ended) == {other.run_id}
+    stage.run(parent.finish())
+    assert not stage.server.exists(ended)

@@ -367,13 +367,17 @@ async def test_password_database_and_name_are_used_over_tcp_and_unix_sockets(col
             assert "db=5 " in info
             await link.close()
         wrong = Both(colour, server.url.replace("ret@", "wrong@"))
-        with pytest.raises(StoreUnavailableError, match="refuses the credentials"):
+        with pytest.raises(StoreUnavailableError, match=r"refuses the credentials.*To mend: .*the password"):
             await wrong.execute("PING")
         await wrong.close()
         without = Both(colour, f"redis://127.0.0.1:{server.port}")
         with pytest.raises(StoreUnavailableError, match="refuses the credentials"):
             await without.execute("PING")
         await without.close()
+        beyond = Both(colour, server.url.replace("/0", "/9999"))
+        with pytest.raises(StoreUnavailableError, match=r"refuses the database 9999.*To mend: .*number"):
+            await beyond.execute("PING")
+        await beyond.close()
 
 
 async def test_a_closed_link_stays_closed_and_fails_whoever_waits(async_link: AsyncLink, valkey_url: str):

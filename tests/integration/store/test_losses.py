@@ -60,6 +60,54 @@ def test_a_run_that_its_process_disowns_is_queued_without_a_loss(stage: Stage) -
     assert "attempt.lost" not in [kind for kind, _ in stage.story(root)]
 
 
+def _disown(stage: Stage, run: RunKey, *, counted: bool = True) -> Any:
+    process = stage.process("p1")
+    return stage.run(
+        running.take_over(run, process=process, dead=False, losses_before_end=3, counted=counted)
+    )
+
+
+def test_a_run_that_its_processes_disown_again_and_again_fails_and_answers_its_parent(stage: Stage) -> None:
+    root = stage.root()
+    _, (child,) = stage.waiting(root)
+    for _ in range(2):
+        stage.claim(child)
+        assert isinstance(_disown(stage, child), Queued)
+    stage.claim(child)
+    ended = _disown(stage, child)
+    assert ended.state is SubagentState.FAILED
+    assert ended.wakeup.run_id == root.run_id
+    assert stage.record(child).classification is ErrorClassification.INTERNAL_ERROR
+    assert stage.claim(root).claimed.journal["1:0"].startswith('"[INTERNAL_ERROR]')
+    assert stage.owned() == [root.run_id]
+
+
+def test_an_iteration_further_a_disowned_run_is_counted_anew(stage: Stage) -> None:
+    root = stage.root()
+    for _ in range(3):
+        for _ in range(2):
+            stage.claim(root)
+            assert isinstance(_disown(stage, root), Queued)
+        attempt = stage.claim(root)
+        calls = [0] if attempt.claimed.record.recorded_iteration else []
+        if calls:
+            stage.run(attempt.tool(0))
+        attempt.go(results=calls)
+        stage.run(attempt.model(tools=["search"]))
+        stage.run(attempt.hand_back())
+    assert stage.record(root).recorded_iteration == 3
+
+
+def test_processes_that_stop_in_good_order_are_not_counted(stage: Stage) -> None:
+    root = stage.root()
+    for _ in range(5):
+        stage.claim(root)
+        assert isinstance(_disown(stage, root, counted=False), Queued)
+    record = stage.record(root)
+    assert record.fields["ls"] == "0"
+    assert "di" not in record.fields
+
+
 def test_three_counted_losses_fail_the_run_and_answer_its_parent(stage: Stage) -> None:
     root = stage.root()
     _, (child,) = stage.waiting(root)

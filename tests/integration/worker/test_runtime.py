@@ -11,7 +11,7 @@ from tests.integration.broker.watch import Watch, until
 
 from retinue.agents.registry import Registry
 from retinue.broker.app import create_app
-from retinue.contract import Phase, SubagentState
+from retinue.contract import SubagentState
 from retinue.store import keys
 from retinue.store.record import WakeUpKind
 from retinue.testing.servers import PrivateServer
@@ -20,7 +20,7 @@ from retinue.worker.lease import Lease
 from retinue.worker.reports import ReceivedWakeUp, Succeeded
 from retinue.worker.runtime import WorkerRuntime
 
-LEASE_S = 0.5
+LEASE_S = 1.0
 
 
 class Pool:
@@ -64,7 +64,7 @@ async def test_without_its_lease_a_process_neither_claims_nor_advertises(
     prepared = Prepared(lease.process_id, watch.settings, lease, Registry.from_objects())
     runtime = WorkerRuntime(create_app(watch.settings), pool, prepared)
     await runtime.start()
-    [run] = await watch.queued(1, message=False)
+    [run] = await watch.queued(1, message=False, agent=watch.settings.delegation.default_agent_name)
     wakeup = ReceivedWakeUp(run.tenant, run.run_id, 1, WakeUpKind.DELEGATE, f"{run.run_id}.1")
 
     def advertised() -> bool:
@@ -76,7 +76,7 @@ async def test_without_its_lease_a_process_neither_claims_nor_advertises(
     assert not runtime.takes_work
 
     assert await runtime.run(wakeup) == Succeeded("dropped: the lease is lost")
-    assert (watch.stage.state(run), watch.stage.record(run).phase) == (SubagentState.PENDING, Phase.QUEUED)
+    assert (watch.stage.state(run), watch.stage.record(run).epoch) == (SubagentState.PENDING, 0)
     watch.server.hdel(keys.WORKERS, lease.process_id)
     with pytest.raises(TimeoutError):
         await until(advertised, 0.5)

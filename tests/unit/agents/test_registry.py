@@ -149,3 +149,14 @@ def test_lazy_objects_that_a_module_imports_are_not_woken(write_module: ModuleWr
         "settings = Lazy()\n"
     )
     assert not Registry.load([write_module("shop_lazy", lazy)]).agents
+
+
+def test_a_module_that_declares_nothing_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop_bare.py").write_text("def agents(): ...\n")
+    (tmp_path / "shop_tools.py").write_text(
+        "from retinue.agents import tool\n@tool\ndef peel(x: int) -> int: ...\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert Registry.load(["shop_bare", "shop_tools"]).bare_modules == ("shop_bare",)

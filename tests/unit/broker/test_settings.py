@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from retinue.broker import embedded_keeper
+from retinue.broker.running_store import STATE_FILE
 from retinue.broker.settings import Settings, load_settings, reset_settings
 from retinue.broker.settings_sections import Durability
 from retinue.contract.errors import SettingsError
@@ -117,7 +119,14 @@ def test_settings_cannot_be_changed() -> None:
     [
         ("max_dept = 1", "max_dept", "rename it to max_depth"),
         ("[providers.local]\nbase_url = 'http://l'\napi_kee = 'x'", "providers.local.api_kee", "api_key"),
-        ("[delegation]\nblocked_tool = []", "delegation.blocked_tool", "blocked_tools"),
+        ("[delegation]\nblocked_tool = []", "delegation.blocked_tool", "blocked_tools in retinue.toml"),
+        (
+            "[providers.local]\nbase_urll = 'http://l'",
+            "providers.local.base_urll",
+            "to base_url in retinue.toml",
+        ),
+        ("[[handle_keys]]\nkidd = 'a'", "handle_keys.0.kidd", "to kid in retinue.toml"),
+        ("queue = 'a b'", "queue", "correct it in retinue.toml"),
         ("max_depth = -1", "max_depth", "RETINUE_MAX_DEPTH"),
         (
             "[providers.local]\napi_key = 'x'",
@@ -337,3 +346,31 @@ def test_settings_load_without_celery_redis_or_yaml() -> None:
     command = [sys.executable, "-c", code]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
     assert loaded.stdout.strip() == ""
+
+
+def test_a_misspelt_member_in_the_environment_is_named_with_its_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path("retinue.toml").write_text("[providers.local]\napi_key = 'x'\n")
+    monkeypatch.setenv("RETINUE_PROVIDERS__LOCAL__BASE_URLL", "http://l")
+    with pytest.raises(SettingsError) as caught:
+        Settings.read()
+    assert caught.value.setting == "providers.local.base_urll"
+    assert "to base_url in RETINUE_PROVIDERS__LOCAL__BASE_URLL" in (caught.value.mend or "")
+
+
+def test_a_state_file_that_leads_to_no_server_is_no_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    directory = tmp_path / "retinue" / "valkey"
+    directory.mkdir(parents=True)
+    for text in ("{", "[]", "{}", '{"port": 1}'):
+        (directory / STATE_FILE).write_text(text)
+        (directory / embedded_keeper.PASSWORD_FILE).write_text("p")
+        with pytest.raises(SettingsError, match=r"RETINUE_STORE_URL.*retinue up"):
+            _ = Settings.read().required_store_url
+
+
+def test_the_running_store_is_looked_for_where_the_keeper_writes() -> None:
+    assert STATE_FILE == embedded_keeper.STATE_FILE

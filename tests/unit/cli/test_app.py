@@ -88,10 +88,10 @@ def test_a_silent_store_is_reported_soon(
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "STORE_UNAVAILABLE"
 
 
-def test_a_run_id_of_no_run_needs_no_store_to_be_unknown_in_form(
+def test_what_is_no_run_id_by_form_is_refused_without_a_store(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RETINUE_STORE_URL", "redis://127.0.0.1:1/0")
 
-    assert leave("status", "sa-nonsense", "--json") == ExitCode.UNKNOWN_HANDLE
-    assert json.loads(capsys.readouterr().out)["state"] == "UNKNOWN"
+    assert leave("status", "sa-nonsense", "--json") == 2
+    assert "to read a file write @/path" in json.loads(capsys.readouterr().out)["error"]["message"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 from flower.options import options
 
 from retinue.broker.settings import Settings
-from retinue.cli.flower_command import flower_options, log_in
+from retinue.cli.flower_command import flower_options, log_in, require_broker
+from retinue.contract import SettingsError, StoreUnavailableError
 
 STORE = "redis://localhost:1/0"
 
@@ -72,3 +74,25 @@ def test_a_log_in_in_flowers_own_variable_is_left_alone(monkeypatch: pytest.Monk
     log_in(Settings.read(store_url=STORE), [])
 
     assert options.basic_auth == []
+
+
+def test_it_does_not_start_without_its_broker(unused_port: int) -> None:
+    nobody = f"redis://127.0.0.1:{unused_port}/0"
+    with pytest.raises(SettingsError):
+        require_broker(Settings.read())
+    for settings in (
+        Settings.read(store_url=nobody),
+        Settings.read(store_url="redis://127.0.0.1:2/0", broker_url=nobody),
+    ):
+        with pytest.raises(StoreUnavailableError, match=f"no server answers at {nobody}.*To mend: "):
+            require_broker(settings)
+    # RabbitMQ and others are reached, and checked, by kombu alone.
+    require_broker(Settings.read(store_url=nobody, broker_url=f"amqp://127.0.0.1:{unused_port}//"))
+
+
+@pytest.fixture
+def unused_port() -> Iterator[int]:
+    """One on which nobody listens; kept bound, so that nobody begins to."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]

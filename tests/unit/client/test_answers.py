@@ -109,3 +109,10 @@ def test_nothing_there_is_unknown_everywhere() -> None:
 def test_a_wait_that_timed_out_on_an_ended_run_did_not_time_out() -> None:
     assert not ended_state(HANDLE, view("SUCCEEDED"), timed_out=True).timed_out
     assert ended_state(HANDLE, view("RUNNING"), timed_out=True).timed_out
+
+
+def test_a_wait_that_timed_out_for_want_of_a_worker_says_so() -> None:
+    lacking = view("PENDING", ph="no_worker")
+    assert "'support'" in str(ended_state(HANDLE, lacking, timed_out=True).diagnostic)
+    assert ended_state(HANDLE, lacking).diagnostic is None
+    assert ended_state(HANDLE, view("PENDING", ph="queued"), timed_out=True).diagnostic is None

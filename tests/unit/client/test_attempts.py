@@ -55,3 +55,11 @@ def test_a_full_store_and_an_error_reply_say_what_they_are() -> None:
     assert "memory" in str(fault_of(Attempts(10), StoreMemoryError("OOM")))
     fault = fault_of(Attempts(10), StoreReplyError("NOPERM"))
     assert (fault.code, "NOPERM" in str(fault)) == (ErrorCode.STORE_UNAVAILABLE, True)
+
+
+def test_a_store_that_refuses_the_url_is_told_by_what_to_correct_in_it() -> None:
+    refused = StoreUnavailableError("redis://h refuses the credentials: WRONGPASS", mend="correct the URL")
+    fault = fault_of(Attempts(10), refused)
+    assert (fault.code, fault.mend) == (ErrorCode.STORE_UNAVAILABLE, "correct the URL")
+    assert fault.message == "the store cannot be used: redis://h refuses the credentials: WRONGPASS"
+    assert fault_of(Attempts(10), REFUSED).mend == "see that the server runs, then try again"

@@ -121,3 +121,17 @@ def test_a_launch_takes_one_to_a_hundred(count: int) -> None:
     with pytest.raises(SubagentLifecycleError) as caught:
         batch(*[{}] * count)
     assert (caught.value.field, caught.value.limit) == ("requests", "1 to 100")
+
+
+def test_of_several_the_one_that_cannot_be_planned_is_named() -> None:
+    with pytest.raises(SubagentLifecycleError) as caught:
+        planned({"agent": "support"}, {"agent": "suport"})
+    assert caught.value.field == "requests[1].agent"
+    with pytest.raises(SubagentLifecycleError) as caught:
+        planned({"agent": "suport"})
+    assert caught.value.field == "agent"
+
+
+def test_an_empty_launch_is_told_how_many_to_give() -> None:
+    with pytest.raises(SubagentLifecycleError, match="give 1 to 100"):
+        batch()

@@ -59,3 +59,17 @@ def test_a_wait_that_is_over_ends_in_an_outage() -> None:
     clock.answered()
     with pytest.raises(SubagentLifecycleError, match="down"):
         clock.outage_pause(DOWN)
+
+
+def test_a_look_may_take_the_time_that_is_left_and_a_second() -> None:
+    assert WaitClock().read_limit_s(3) == 3
+    assert WaitClock(60).read_limit_s(3) == 3
+    # The first look gets what any call gets.
+    assert WaitClock(0).read_limit_s(3) == pytest.approx(3, abs=0.1)
+    assert WaitClock(0).read_limit_s(0.5) == pytest.approx(0.5, abs=0.1)
+
+
+def test_what_is_left_is_never_below_nothing() -> None:
+    assert WaitClock().left_s is None
+    assert WaitClock(0).left_s == 0
+    assert WaitClock(5).left_s == pytest.approx(5, abs=0.1)

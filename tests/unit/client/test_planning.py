@@ -205,3 +205,24 @@ def test_a_roots_thread_is_a_conversation_and_a_childs_is_not() -> None:
     assert child.new_run.thread_ttl_s == 3_600
     assert child.ticket.inherited == Inheritance(model="gpt-5-mini")
     assert plan({}, thread_id="t1", thread_ttl_s=5).new_run.thread_id == "t1"
+
+
+def test_a_provider_that_the_agent_declares_and_no_worker_has_is_refused() -> None:
+    agents = {**SNAPSHOT.agents, "lost": AgentEntry("lost", model="m", provider="opnai")}
+    snapshot = replace(SNAPSHOT, agents=agents)
+    error = fault({"agent": "lost"}, snapshot=snapshot)
+    assert error.code == ErrorCode.UNKNOWN_PROVIDER
+    assert "'openai'" in error.message
+    assert "agent 'lost' declares" in error.message
+    assert plan({"agent": "lost", "provider": "openai"}, snapshot=snapshot)
+    # Whether a parent or the worker's settings fill the gap is known there only.
+    assert plan({"agent": "researcher"})
+
+
+def test_a_blocked_tool_that_is_misspelt_is_refused_with_its_near_match() -> None:
+    error = fault({"blocked_tools": ["fetch", "serch_handbook"]})
+    assert (error.code, error.field) == (ErrorCode.UNKNOWN_TOOLSET, "blocked_tools")
+    assert "'serch_handbook' (did you mean 'search_handbook'?)" in error.message
+    assert plan({"blocked_tools": ["run_agent", "list_agents", "send_message", "fetch"]})
+    named = replace(SNAPSHOT, toolsets={"shop": ("Process refund",)})
+    assert plan({"blocked_tools": ["Process_refund"]}, snapshot=named)

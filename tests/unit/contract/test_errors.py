@@ -104,3 +104,8 @@ def test_a_settings_error_says_setting_and_mend() -> None:
 
 def test_an_error_that_carries_a_handle_does_not_print_its_capability() -> None:
     assert HANDLE.capability not in str(ERRORS[0]) + repr(ERRORS[0])
+
+
+def test_a_quoted_sentence_keeps_one_full_stop_before_the_mend() -> None:
+    error = SettingsError("pyagentspec says: no such field.", mend="take it out.")
+    assert str(error) == "pyagentspec says: no such field. To mend: take it out."

@@ -12,7 +12,8 @@ from retinue.store.scripts import operation_names, script
 
 FOLDER = Path(scripts.__file__).parent / "lua"
 OPERATIONS = operation_names()
-ON_A_RUN = [name for name in OPERATIONS if name not in {"launch", "elect", "forget_queue", "list_roots", "find_tenant"}]
+NOT_ON_ONE_RUN = {"elect", "find_tenant", "forget_queue", "launch", "list_roots"}
+ON_A_RUN = [name for name in OPERATIONS if name not in NOT_ON_ONE_RUN]
 
 READ_ONLY = {"find_tenant", "list_roots", "read"}
 # At maxmemory what is held must still be let go, and what was paid for be kept.
@@ -43,6 +44,7 @@ READS = {
     "HMGET",
     "LLEN",
     "LRANGE",
+    "SISMEMBER",
     "TIME",
     "ZRANDMEMBER",
     "ZRANGE",

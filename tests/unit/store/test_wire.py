@@ -7,6 +7,7 @@ import pytest
 from retinue.contract.errors import StoreError, StoreMemoryError, StoreReplyError, StoreUnavailableError
 from retinue.store import wire
 from retinue.store.script import Script
+from retinue.store.urls import ServerAddress
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,25 @@ def test_a_block_calls_scripts_by_digest_or_by_body():
 def test_a_client_name_with_spaces_is_made_acceptable():
     assert wire.client_name_for("retinue worker é") == "retinue-worker--"
     assert wire.client_name_for("") is None
+
+
+@pytest.mark.parametrize(
+    ("at", "text", "says", "mend"),
+    [
+        (0, "WRONGPASS invalid username-password pair", "refuses the credentials", "the password"),
+        (0, "ERR AUTH <password> called without any password", "refuses the credentials", "the password"),
+        (1, "ERR DB index is out of range", "refuses the database 99", "the database number"),
+        (2, "NOAUTH Authentication required.", "refuses the credentials", "the password"),
+        (0, "ERR max number of clients reached", "is not ready", None),
+        (2, "LOADING the dataset is loading in memory", "is not ready", None),
+    ],
+)
+def test_a_refused_greeting_says_what_to_correct(at: int, text: str, says: str, mend: str | None):
+    address = ServerAddress.parse("redis://:SECRET@host:1/99")
+    replies: list[wire.Reply] = [b"OK", b"OK", b"PONG"]
+    replies[at] = wire.error_reply(text)
+    with pytest.raises(StoreUnavailableError, match=says) as caught:
+        wire.check_greeting(address, wire.greeting(address, None), replies)
+    assert (caught.value.mend is None) is (mend is None)
+    assert (mend or "") in str(caught.value)
+    assert "SECRET" not in str(caught.value)

@@ -104,7 +104,9 @@ def test_an_agents_script_with_a_condition_comes_before_the_one_without() -> Non
 def test_a_request_without_a_script_is_a_problem_that_names_the_scripts() -> None:
     selection = book("b", "a").select(ask("You are c"))
     assert selection.script is None
-    assert selection.problem == "no script for this request; scripts exist for a, b"
+    assert selection.problem is not None
+    assert selection.problem.startswith("no script for this request; scripts exist for a, b. ")
+    assert '"You are <name>", or its name, in the system prompt' in selection.problem
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 
@@ -74,10 +73,56 @@ def test_a_spec_that_the_store_handed_out_is_not_pinned_again(spec_json: str | N
     assert held(spec_json=spec_json).spec_is_pinned is pinned
 
 
-def test_only_the_first_wait_begins_and_only_the_last_ends() -> None:
-    run = held()
-    steps: list[Any] = [run.begin_wait(), run.begin_wait(), run.end_wait(), run.end_wait(), run.begin_wait()]
-    assert steps == [True, False, False, True, True]
+class Slots:
+    """Counts what is lent."""
+
+    def __init__(self) -> None:
+        self.lent: list[int] = [0]
+
+    def lend(self) -> None:
+        self.lent.append(self.lent[-1] + 1)
+
+    def take_back(self) -> None:
+        self.lent.append(self.lent[-1] - 1)
+
+
+def test_only_the_first_wait_lends_the_slot_and_only_the_last_takes_it_back() -> None:
+    run, slots = held(), Slots()
+    for step in (run.begin_wait, run.begin_wait, run.end_wait, run.end_wait, run.begin_wait):
+        step(slots)
+    assert slots.lent == [0, 1, 0, 1]
+
+
+def test_an_attempt_that_leaves_takes_back_what_its_waits_have_lent_and_they_change_nothing_more() -> None:
+    run, slots = held(), Slots()
+    run.begin_wait(slots)
+    run.begin_wait(slots)
+    run.leave(slots)
+    assert slots.lent == [0, 1, 0]
+    run.end_wait(slots)
+    run.end_wait(slots)
+    run.begin_wait(slots)
+    run.end_wait(slots)
+    run.leave(slots)
+    assert slots.lent == [0, 1, 0]
+
+
+def test_an_attempt_that_leaves_with_no_wait_has_nothing_to_take_back() -> None:
+    run, slots = held(), Slots()
+    run.begin_wait(slots)
+    run.end_wait(slots)
+    run.leave(slots)
+    assert slots.lent == [0, 1, 0]
+
+
+def test_a_tool_is_told_to_stop_by_an_alarm_the_deadline_or_the_attempts_end() -> None:
+    assert not held(deadline_ms=NOW_MS + 60_000).should_stop
+    assert held(deadline_ms=NOW_MS - 1).should_stop
+    alarmed, left = held(), held()
+    alarmed.alarm.set()
+    left.leave(Slots())
+    assert alarmed.should_stop
+    assert left.should_stop
 
 
 def test_its_repr_shows_no_message() -> None:

@@ -18,11 +18,11 @@ from retinue.store.record import Record
 from retinue.store.replies import Claimed, Fence
 from retinue.worker.held import HeldRun
 from retinue.worker.loop import AgentLoop
-from retinue.worker.models import assistant_entry, user_entry
+from retinue.worker.models import Api, assistant_entry, user_entry
 from retinue.worker.outcome import Finish, HandBack
 
 KEY = RunKey("acme", new_run_id(7))
-API = "chat_completions"
+API: Api = "chat_completions"
 CALLS = json.dumps(
     {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "pay", "arguments": "{}"}}]}
 )
@@ -48,7 +48,11 @@ def loop_of(run: HeldRun) -> AgentLoop:
     """A loop in a process that stops, so that nothing is asked: it has a provider, and no store or tools."""
     draining = asyncio.Event()
     draining.set()
-    services: Any = SimpleNamespace(provider=lambda spec: SimpleNamespace(api=API), draining=draining)
+
+    def provider(_: object) -> object:
+        return SimpleNamespace(api=API)
+
+    services: Any = SimpleNamespace(provider=provider, draining=draining)
     return AgentLoop(services, run)
 
 

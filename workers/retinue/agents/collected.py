@@ -31,18 +31,21 @@ class Collected:
     tools: dict[str, AnyTool] = field(default_factory=dict[str, AnyTool])
     documents: dict[int, AgentSpecDeclaration] = field(default_factory=dict[int, AgentSpecDeclaration])
 
-    def add(self, value: object, place: str) -> None:
+    def add(self, value: object, place: str) -> bool:
         """Take the value, and all that it declares, if it declares something; other values are passed over.
 
         Args:
             value: anything that stands at a module's top level.
             place: where, for messages.
 
+        Returns:
+            Whether it declares something.
+
         Raises:
             DeclarationError: another thing has its name; names both places.
         """
         if not issubclass(type(value), _DECLARED) and not is_agentic(value):
-            return
+            return False
         if isinstance(value, Tool):
             self._add_tool(value)
         elif isinstance(value, AgentSpecDeclaration):
@@ -52,6 +55,7 @@ class Collected:
             self._add_parts(value, place)
         else:
             self._add_document(load_agent_spec(value), place)  # pyright: ignore[reportArgumentType]
+        return True
 
     def document_of(self, declaration: SubAgent) -> AgentSpecDeclaration | None:
         """The Agent Spec document that a SubAgent runs; None for other agents."""

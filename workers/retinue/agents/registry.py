@@ -20,12 +20,14 @@ class Registry:
 
     Args:
         collected: the declarations.
+        bare_modules: those that were loaded and declare nothing at their top level.
 
     Raises:
         DeclarationError: they do not fit together; names the place.
     """
 
-    def __init__(self, collected: Collected) -> None:
+    def __init__(self, collected: Collected, bare_modules: tuple[str, ...] = ()) -> None:
+        self.bare_modules = bare_modules
         self._tools: dict[str, AnyTool] = dict(collected.tools)
         self._agents = Enrolment(collected).entries()
 
@@ -39,12 +41,15 @@ class Registry:
         Raises:
             DeclarationError: a module cannot be found, or two things have one name; names both places.
         """
-        collected = Collected()
+        collected, bare = Collected(), list[str]()
         for name in modules:
             module = _import(name)
-            for variable, value in list(vars(module).items()):
-                collected.add(value, f"{name}:{variable}")
-        return cls(collected)
+            found = [
+                collected.add(value, f"{name}:{variable}") for variable, value in list(vars(module).items())
+            ]
+            if not any(found):
+                bare.append(name)
+        return cls(collected, tuple(bare))
 
     @classmethod
     def from_objects(cls, *objects: object) -> Registry:

@@ -70,7 +70,10 @@ class ScriptBook:
         try:
             script = self._script(agent, request)
             if script is None:
-                raise ScriptError(f"no script for this request; scripts exist for {self._names()}")
+                raise ScriptError(
+                    f"no script for this request; scripts exist for {self._names()}. "
+                    'An agent is recognised by "You are <name>", or its name, in the system prompt'
+                )
             return self._play(script, request)
         except Exception as error:  # a predicate or a reply function is the test author's code
             code = "script_error" if isinstance(error, ScriptError) else "script_function_failed"

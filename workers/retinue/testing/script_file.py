@@ -15,10 +15,11 @@
       "faults": [{"fault": "unavailable", "times": 1}]
     }
 
-A script has `agent`, or `name` and `when`; further `turns`, `count` (a TurnCount), `repeat_last` and
-`faults` (for any of its turns). A turn is a text, or the fields of a Turn and `faults`; `when` has the
-fields of a Match. A fault names a function or class of faults.py in snake case (`rate_limited`,
-`cut_stream`, `error_reply`), its arguments beside it, `times` (null = always) and `scope` (a FaultScope).
+A script has `agent`, or `name` and `when`. An agent is recognised by "You are <name>", or its name, in the
+system prompt. A script has further `turns`, `count` (a TurnCount), `repeat_last` and `faults` (for any of
+its turns). A turn is a text, or the fields of a Turn and `faults`; `when` has the fields of a Match. A fault
+names a function or class of faults.py in snake case (`rate_limited`, `cut_stream`, `error_reply`), its
+arguments beside it, `times` (null = always) and `scope` (a FaultScope).
 """
 
 import inspect

@@ -16,18 +16,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from retinue.testing.scripted_server import ScriptedServer
+from retinue.contract import SettingsError
+from retinue.worker.extra import require_extra
 
-__all__ = ["ScriptedServer", "main"]
+__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server until a signal ends it.
 
     Returns:
-        The exit code: 0 after a signal, 2 for a script file that cannot be used.
+        The exit code: 0 after a signal, 1 without aiohttp, 2 for a script file that cannot be used.
     """
     options = _parser().parse_args(arguments)
+    try:
+        require_extra("the scripted model server", ["aiohttp"])
+    except SettingsError as fault:
+        print(fault, file=sys.stderr)
+        return 1
+    from retinue.testing.scripted_server import ScriptedServer
+
     server = ScriptedServer(
         host=options.host, port=options.port, latency_s=options.latency, keep_bodies=not options.no_bodies
     )

@@ -68,12 +68,14 @@ class Attempt:
             entry.held(held)
             try:
                 outcome = refused or await self._guarded(held)
-                report = await self._concluded(held, outcome)
+                outcome, report = await self._concluded(held, outcome)
             finally:
                 held.leave(self._services.slots)
-        _log.info(
-            "task.done run=%s agent=%s outcome=%s duration_s=%.3f",
-            self._key.run_id, held.spec.agent, type(outcome).__name__.lower(), time.monotonic() - started,
+        _log.log(
+            logging.WARNING if isinstance(report, Failed) else logging.INFO,
+            "task.done run=%s agent=%s outcome=%s%s duration_s=%.3f",
+            self._key.run_id, held.spec.agent, type(outcome).__name__.lower(), _ending(outcome),
+            time.monotonic() - started,
         )  # fmt: skip
         return report
 
@@ -164,30 +166,34 @@ class Attempt:
             return AgentLoop(self._services, held)
         return ObjectRun(self._services, held, entry.target, restartable=held.spec.restartable)
 
-    async def _concluded(self, held: HeldRun, outcome: Outcome) -> TaskReport:
-        """Does what the outcome asks for; if that fails, the run ends without what could not be written."""
+    async def _concluded(self, held: HeldRun, outcome: Outcome) -> tuple[Outcome, TaskReport]:
+        """Does what the outcome asks for; if that fails, the run ends without what could not be written.
+
+        Returns:
+            The outcome that came to be, and its report.
+        """
         try:
             return await self._conclude(held, outcome)
         except Exception as fault:
             return await self._conclude(held, replace(self._crashed(held, fault), summary=None))
 
-    async def _conclude(self, held: HeldRun, outcome: Outcome) -> TaskReport:
+    async def _conclude(self, held: HeldRun, outcome: Outcome) -> tuple[Outcome, TaskReport]:
         match outcome:
             case Left(phase=phase, open=count):
-                return Succeeded(f"suspended: {phase} ({count} open)")
+                return outcome, Succeeded(f"suspended: {phase} ({count} open)")
             case HandBack():
                 reply = await self._services.store.run(
                     running.hand_back(held.key, held.fence, held.operation())
                 )
                 if isinstance(reply, Queued):
                     await self._wake(reply.wakeup)
-                return Succeeded("handed back")
+                return outcome, Succeeded("handed back")
             case Fenced():
-                return Succeeded("fenced: another attempt owns the run")
+                return outcome, Succeeded("fenced: another attempt owns the run")
             case Finish():
                 if not outcome.natural and isinstance(await self._finish(held, outcome), Stale):
-                    return Succeeded("fenced: another attempt owns the run")
-                return _report(outcome.state, outcome.classification, held.iteration)
+                    return Fenced(), Succeeded("fenced: another attempt owns the run")
+                return outcome, _report(outcome.state, outcome.classification, held.iteration)
 
     async def _finish(self, held: HeldRun, finish: Finish) -> Ended | Overtaken | Stale:
         verdict = Verdict(summary=finish.summary, payload=finish.payload, message=finish.message)
@@ -217,6 +223,14 @@ def _trace(fault: BaseException) -> str:
     lines = [f"error={type(fault).__name__}\n", *traceback.format_tb(fault.__traceback__)]
     inner = fault.exceptions if isinstance(fault, BaseExceptionGroup) else ()  # pyright: ignore[reportUnknownVariableType]
     return "".join([*lines, *(_trace(each) for each in inner)])  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _ending(outcome: Outcome) -> str:
+    """How the run ended, for the log; nothing while it goes on."""
+    if not isinstance(outcome, Finish):
+        return ""
+    cause = f" classification={outcome.classification}" if outcome.classification else ""
+    return f" state={outcome.state}{cause}"
 
 
 def _reply(finish: Finish) -> str:

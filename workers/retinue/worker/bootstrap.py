@@ -64,6 +64,11 @@ def prepare() -> Prepared:
     _import_from_here()
     _set_up_django()
     registry = Registry.load(settings.agents)
+    for module in registry.bare_modules:
+        _log.warning(
+            "agents.none module=%s: it declares no agent; agents must stand at the top level of a module",
+            module,
+        )
     if not lease.wait_held(_LEASE_WAIT_S):
         raise SettingsError("no lease could be taken", setting="store_url", mend="see the worker's log")
     lease.retire("start")

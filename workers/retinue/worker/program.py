@@ -10,6 +10,8 @@ from celery.apps.worker import Worker
 from kombu.utils.imports import symbol_by_name
 
 from retinue.broker.app import POOL
+from retinue.contract import SettingsError
+from retinue.worker.extra import require_extra
 from retinue.worker.pool import RunPool
 
 _COMMAND: Final = "celery -A retinue.worker worker -c 500"
@@ -22,8 +24,13 @@ class RunWorker(Worker):
         """Called by Celery with the options of the command line.
 
         Raises:
-            SystemExit: Another pool was asked for, or autoscaling; with the command that works.
+            SystemExit: Another pool was asked for, or autoscaling; with the command that works. Or a
+                package of the extra `worker` is missing; with the command that installs it.
         """
+        try:
+            require_extra("the worker")  # else its later import would end in a long traceback
+        except SettingsError as fault:
+            raise SystemExit(f"retinue: {fault}") from None
         reason = refusal(kwargs.get("pool") or kwargs.get("pool_cls"), kwargs.get("autoscale"), sys.argv)
         if reason is not None:
             raise SystemExit(f"retinue: {reason}")

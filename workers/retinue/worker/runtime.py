@@ -172,9 +172,9 @@ class WorkerRuntime:
         if stopped:
             await asyncio.wait(stopped, timeout=_UNWIND_S)
         self._tasks.clear()
-        await self._hand_back_the_rest()
         # The entry stays where a run could not be handed back, so that the reaper finds it.
         with suppress(StoreError):
+            await self._hand_back_the_rest()
             if not await owned_members(self._link, self._prepared.process):
                 await withdraw(self._link, self._prepared.process)
         await asyncio.to_thread(self._prepared.lease.close)
@@ -186,21 +186,18 @@ class WorkerRuntime:
 
     async def _hand_back_the_rest(self) -> None:
         """Queues what was cut: nobody need wait for this process's lease to end, and no loss is counted."""
-        process = self._prepared.process
-        with suppress(StoreError):
-            members = await owned_members(self._link, process)
-            losses = self._prepared.settings.losses_before_worker_lost
-            count = await take_over(
-                AsyncStore(self._link),
-                self._waker,
-                process,
-                sorted(members),
-                dead=False,
-                counted=False,
-                losses_before_end=losses,
-            )
-            if count:
-                _log.warning("runs.handed_back process=%s count=%d", process, count)
+        process, store = self._prepared.process, AsyncStore(self._link)
+        count = await take_over(
+            store,
+            self._waker,
+            process,
+            sorted(await owned_members(self._link, process)),
+            dead=False,
+            counted=False,
+            losses_before_end=self._prepared.settings.losses_before_worker_lost,
+        )
+        if count:
+            _log.warning("runs.handed_back process=%s count=%d", process, count)
 
     def _broker_link(self) -> AsyncLink | None:
         """For counting messages: the store's own link, one to the broker, or none that could count."""

@@ -24,7 +24,7 @@ local function end_run(T, P, tenant, id, now, state, class, reply)
   else
     redis.call('ZREM', P .. 'due', member)
   end
-  redis.call('DEL', run .. ':j', run .. ':e')
+  redis.call('DEL', run .. ':j', run .. ':e', run .. ':c')
   for _, key in ipairs({ run, run .. ':req', run .. ':res', run .. ':part', run .. ':s', run .. ':pg' }) do
     redis.call('EXPIRE', key, ttl)
   end
@@ -48,6 +48,8 @@ local function end_run(T, P, tenant, id, now, state, class, reply)
   local left = redis.call('HINCRBY', parent, 'lc', -1)
   -- Its timer was kept for its children alone.
   if p[2] and left <= 0 then redis.call('ZREM', P .. 'due', tenant .. '/' .. f[2]) end
+  -- A tool's code that is run again asks for the same child: it finds it here when the record is gone.
+  if not p[2] and f[3] == '' then redis.call('SADD', parent .. ':c', id) end
   if p[2] or f[3] == '' then return nil end
   local iteration, index = string.match(f[3], '^(%d+):(%d+)$')
   -- A parent that went on without this answer must not find it in its journal as an orphan.

@@ -44,7 +44,7 @@ end
 
 if #slots > 0 then
   for n = 1, #messages do redis.call('RPUSH', thread, messages[n]) end
-  redis.call('DEL', run .. ':j')
+  redis.call('DEL', run .. ':j', run .. ':c')
 end
 if ARGV[10] ~= '' then
   redis.call('HSET', T .. 'tree:' .. f[4] .. ':sp', ARGV[9], ARGV[10])

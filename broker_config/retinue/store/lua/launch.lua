@@ -35,20 +35,25 @@ local root, path, depth, above, parent_deadline, p = nil, '', 0, 0, 0, nil
 if parent ~= '' then
   p = redis.call('HMGET', T .. 'run:' .. parent, 'ep', 'tok', 'it', 'root', 'path', 'dp', 'ab', 'dl', 'lc', 'mxc', 'mxd', 'nc')
   if not p[1] or p[1] ~= ARGV[6] or p[2] ~= ARGV[7] then return { 'PARENT', 'STALE' } end
-  if ARGV[8] ~= '' then
-    if p[3] ~= ARGV[8] then return { 'PARENT', 'ITERATION' } end
-    -- A child that ended while its parent was down has answered already: it must not run anew.
-    local left = {}
-    for _, at in ipairs(fresh) do
-      if redis.call('HEXISTS', T .. 'run:' .. parent .. ':j', ARGV[at + 9]) == 1 then
-        for n = 3, #reply do if reply[n] == at then reply[n] = { ARGV[at], 'DONE', '', '0', '0' } end end
-      else
-        left[#left + 1] = at
-      end
+  if ARGV[8] ~= '' and p[3] ~= ARGV[8] then return { 'PARENT', 'ITERATION' } end
+  -- A child that ended and expired while its parent was down must not run anew: its answer stands in the
+  -- journal, or its id among those that a tool's code launched.
+  local left = {}
+  for _, at in ipairs(fresh) do
+    local done
+    if ARGV[8] ~= '' then
+      done = redis.call('HEXISTS', T .. 'run:' .. parent .. ':j', ARGV[at + 9])
+    else
+      done = redis.call('SISMEMBER', T .. 'run:' .. parent .. ':c', ARGV[at])
     end
-    fresh = left
-    if #fresh == 0 then return reply end
+    if done == 1 then
+      for n = 3, #reply do if reply[n] == at then reply[n] = { ARGV[at], 'DONE', '', '0', '0' } end end
+    else
+      left[#left + 1] = at
+    end
   end
+  fresh = left
+  if #fresh == 0 then return reply end
   root, path, depth, above, parent_deadline = p[4], p[5], tonumber(p[6]) + 1, tonumber(p[7]), tonumber(p[8])
   if marked(T, root, path, above) then return { 'PARENT', 'CANCELLED' } end
   if parent_deadline > 0 and now_ms >= parent_deadline then return { 'PARENT', 'DEADLINE' } end

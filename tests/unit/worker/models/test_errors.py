@@ -152,3 +152,20 @@ def test_what_broke_decides(error: BaseException, classification: str, retryable
     mapped = transport_error(PROVIDER, error)
     assert (mapped.classification, mapped.retryable) == (ErrorClassification(classification), retryable)
     assert "SECRET" not in f"{mapped} {mapped.detail}"
+
+
+def test_a_server_that_cannot_be_reached_is_told_by_host_and_port_without_credentials():
+    for base_url, place in (
+        ("http://user:sk-SECRET@box:8000/v1?key=sk-SECRET", "at box:8000 "),
+        ("https://api.example.com/v1", "at api.example.com:443 "),
+        ("http://[::1]:9/v1", "at [::1]:9 "),
+    ):
+        provider = Provider(name="p", base_url=base_url)
+        error = transport_error(provider, aiohttp.ServerDisconnectedError())
+        assert f"provider 'p' {place}" in str(error)
+        assert "To mend: see that the server runs, or correct the provider's base_url" in str(error)
+        assert f"provider 'p' {place}" in str(reported_error(provider, {}, status=503))
+        assert "SECRET" not in str(error)
+    assert "provider 'p' dropped" in str(
+        transport_error(Provider(name="p", base_url="http://h:port"), aiohttp.ServerDisconnectedError())
+    )

@@ -24,7 +24,7 @@ class Provider:
     """Where a model is reached: one whole bundle, never mixed with another provider's.
 
     Args:
-        name: The name in settings; the only part that error messages show.
+        name: The name in settings. Error messages show it, and of the rest at most the host and port.
         base_url: Absolute URL up to and including the version, e.g. `https://api.openai.com/v1`.
         api_key: Sent as bearer token. None = the server needs none (a dummy is sent).
         headers: Sent with each request; one named `Authorization` replaces the bearer token.

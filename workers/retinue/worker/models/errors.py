@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
@@ -59,6 +60,7 @@ _BROKEN: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str,
     (httpx2.TimeoutException, "did not answer in time", True),
     (httpx2.DecodingError, "sent an answer that cannot be unpacked", True),
 )
+_MEND = "To mend: see that the server runs, or correct the provider's base_url"
 _BAD_URL = (httpx2.UnsupportedProtocol, httpx2.InvalidURL, aiohttp.InvalidURL)
 
 
@@ -84,7 +86,7 @@ def reported_error(provider: Provider, said: JsonObject, *, status: int | None =
     facts = [f"HTTP {status}"] if status else []
     facts += [f"code {code}"] if code else []
     return ModelError(
-        f"provider {provider.name!r} answered with an error ({', '.join(facts) or 'no code'})",
+        f"{_shown(provider, classification)} answered with an error ({', '.join(facts) or 'no code'})",
         classification=classification,
         retryable=retryable,
         status=status,
@@ -104,9 +106,9 @@ def transport_error(provider: Provider, error: BaseException) -> ModelError:
         )
     for kinds, words, retryable in _BROKEN:
         if any(isinstance(cause, kinds) for cause in causes):
-            return _unavailable(provider, f"{words} ({name})", retryable)
+            return _unavailable(provider, f"{words} ({name}). {_MEND}", retryable)
     if isinstance(error, openai.APIConnectionError | httpx2.RequestError | aiohttp.ClientError | OSError):
-        return _unavailable(provider, f"cannot be talked to ({name})", True)
+        return _unavailable(provider, f"cannot be talked to ({name}). {_MEND}", True)
     # The text of an unforeseen error may quote a header or a body.
     return ModelError(
         f"the call of provider {provider.name!r} failed with {type(error).__name__}",
@@ -158,10 +160,26 @@ def _classify(status: int | None, code: str, detail: str) -> tuple[ErrorClassifi
 
 def _unavailable(provider: Provider, words: str, retryable: bool) -> ModelError:
     return ModelError(
-        f"provider {provider.name!r} {words}",
+        f"{_shown(provider, ErrorClassification.MODEL_UNAVAILABLE)} {words}",
         classification=ErrorClassification.MODEL_UNAVAILABLE,
         retryable=retryable,
     )
+
+
+def _shown(provider: Provider, classification: ErrorClassification) -> str:
+    """The provider's name; where the server may be at fault, with host and port, no more of its URL."""
+    shown = f"provider {provider.name!r}"
+    if classification is not ErrorClassification.MODEL_UNAVAILABLE:
+        return shown
+    try:
+        parts = urlsplit(provider.base_url)
+        host, port = parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return shown
+    if host is None:
+        return shown
+    host = f"[{host}]" if ":" in host else host
+    return f"{shown} at {host}:{port}" if port else f"{shown} at {host}"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -1,0 +1,157 @@
+"""What cuts the wait for work in flight, and what an alarm without a mark does not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from retinue.worker.asking import Aborted, ask
+from retinue.worker.cut import Cut, let_go, until_done
+
+
+class Run:
+    """As much of a held run as the wait asks for."""
+
+    def __init__(self, *, timeout_s: float | None = None) -> None:
+        self.key = self.record = SimpleNamespace(tenant="_", run_id="sa-p07-" + "a" * 26)
+        self.key.record = "record"
+        self.alarm = asyncio.Event()
+        self.thread: list[str] = []
+        self.partial = None
+        self.spec: Any = SimpleNamespace(tools=(), built_in_tools=(), model="m", instructions="", params={})
+        self.grant = None
+        self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+
+    @property
+    def seconds_left(self) -> float | None:
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+
+class Marks:
+    """The answers to each look at the run's mark, in turn."""
+
+    def __init__(self, *stands: bool) -> None:
+        self._stands = list(stands)
+        self.looked = asyncio.Event()
+
+    async def run(self, _call: object) -> Any:
+        self.looked.set()
+        return SimpleNamespace(under_cancel=self._stands.pop(0))
+
+
+def services(store: Marks) -> Any:
+    return SimpleNamespace(store=store)
+
+
+async def stay(ended: asyncio.Event) -> str:
+    """Goes on whatever cancels it."""
+    while not ended.is_set():
+        try:
+            await ended.wait()
+        except asyncio.CancelledError:
+            continue
+    return "ended"
+
+
+async def test_work_that_ends_is_not_cut() -> None:
+    run: Any = Run(timeout_s=60)
+    work = [asyncio.create_task(asyncio.sleep(0, n)) for n in range(3)]
+    assert await until_done(services(Marks()), run, work, grace_s=9) is None
+    assert [task.result() for task in work] == [0, 1, 2]
+    assert await until_done(services(Marks()), run, [], grace_s=9) is None
+
+
+async def test_a_failure_ends_the_wait_though_other_work_goes_on() -> None:
+    async def fail() -> None:
+        raise KeyError("a")
+
+    run: Any = Run()
+    failed, other = asyncio.create_task(fail()), asyncio.create_task(asyncio.Event().wait())
+    async with asyncio.timeout(5):
+        assert await until_done(services(Marks()), run, [failed, other], grace_s=9) is None
+    assert isinstance(failed.exception(), KeyError)
+    assert not other.done()
+    await let_go([other], within_s=1)
+
+
+async def test_the_deadline_cuts_and_leaves_the_work_to_be_let_go() -> None:
+    run: Any = Run(timeout_s=0.05)
+    work = asyncio.create_task(asyncio.Event().wait())
+    assert await until_done(services(Marks()), run, [work], grace_s=9) is Cut.DEADLINE
+    assert not work.done()
+    assert await let_go([work], within_s=5) == set()
+    assert work.cancelled()
+
+
+async def test_a_cancel_cuts_once_its_grace_is_over() -> None:
+    run: Any = Run()
+    work = asyncio.create_task(asyncio.Event().wait())
+    run.alarm.set()
+    before = time.monotonic()
+    assert await until_done(services(Marks(True)), run, [work], grace_s=0.2) is Cut.CANCEL
+    assert time.monotonic() - before >= 0.2
+    assert run.alarm.is_set(), "tools ask for it until the run has ended"
+    await let_go([work], within_s=1)
+
+
+async def test_work_that_ends_within_its_grace_is_not_cut() -> None:
+    run: Any = Run()
+    run.alarm.set()
+    work = asyncio.create_task(asyncio.sleep(0.05))
+    assert await until_done(services(Marks()), run, [work], grace_s=60) is None
+
+
+async def test_the_deadline_cuts_a_grace_short() -> None:
+    run: Any = Run(timeout_s=0.05)
+    run.alarm.set()
+    work = asyncio.create_task(asyncio.Event().wait())
+    async with asyncio.timeout(5):
+        assert await until_done(services(Marks(False)), run, [work], grace_s=60) is Cut.DEADLINE
+    await let_go([work], within_s=1)
+
+
+async def test_an_alarm_whose_mark_was_lost_is_lowered_and_the_work_goes_on() -> None:
+    run: Any = Run()
+    marks, ended = Marks(False, True), asyncio.Event()
+    work = asyncio.create_task(ended.wait())
+    run.alarm.set()
+    waiting = asyncio.create_task(until_done(services(marks), run, [work], grace_s=0))
+    await marks.looked.wait()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not run.alarm.is_set()
+    assert not waiting.done()
+    run.alarm.set()
+    assert await waiting is Cut.CANCEL
+    await let_go([work], within_s=1)
+
+
+async def test_work_that_will_not_end_is_left_behind_in_time() -> None:
+    ended = asyncio.Event()
+    work = asyncio.create_task(stay(ended))
+    await asyncio.sleep(0)
+    assert await let_go([work], within_s=0.05) == {work}
+    ended.set()
+    assert await work == "ended"
+
+
+async def test_a_model_request_that_an_alarm_drops_lowers_it_so_that_a_lost_mark_costs_one_boundary() -> None:
+    async def never(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    def nothing(*_: object) -> None:
+        return None
+
+    run: Any = Run()
+    run.alarm.set()
+    shared: Any = SimpleNamespace(
+        retries=SimpleNamespace(run=never), model=None, provider=nothing, store=None
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("retinue.worker.asking._request", nothing)
+        assert isinstance(await ask(shared, run, 1, []), Aborted)
+    assert not run.alarm.is_set()
