@@ -145,7 +145,7 @@ def read_leases(processes: Sequence[str]) -> CommandCall[frozenset[str]]:
 
 
 def read_names() -> CommandCall[dict[str, dict[str, Any]]]:
-    """Every remembered name (`agent:`, `toolset:`, `provider:`) with what was said of it, if it can be read."""
+    """Every remembered name (`agent:`, `toolset:`, `provider:`) with what was said of it, where readable."""
 
     def parse(reply: Any) -> dict[str, dict[str, Any]]:
         found = {name: _object(raw) for name, raw in _fields(reply).items()}

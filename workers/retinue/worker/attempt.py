@@ -238,7 +238,7 @@ def _reply(finish: Finish) -> str:
     if finish.state is SubagentState.SUCCEEDED:
         return (finish.summary or "")[:_REPLY_MAX_CHARS]
     head = f"[{finish.classification or finish.state}] This agent ended {finish.state}"
-    text = f"{head}: {finish.message}." if finish.message else f"{head}."
+    text = f"{head}: {finish.message.rstrip('.')}." if finish.message else f"{head}."
     return (f"{text}\nIts last text was:\n{finish.summary}" if finish.summary else text)[:_REPLY_MAX_CHARS]
 
 
