@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from celery import group
 from imports import import_ratio
 from processes import cpu_seconds, resident_kib
 
 from retinue.broker.settings import Settings
 from retinue.client import SubagentHandle, SubagentLifecycle
+from retinue.contract import partition_of
+from retinue.store import keys
 from retinue.testing.scripted_server import ScriptedServer
 from retinue.testing.scripts import Turn
 from retinue.testing.servers import PrivateServer
@@ -29,6 +33,8 @@ from retinue.testing.workers import WorkerProcess, worker_environment
 
 HERE = Path(__file__).parent
 ITERATIONS = 10
+BATCH = 100
+SESSION = "bench"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +57,39 @@ class Flow:
     """One system under test: how to start a job, and how to wait for it."""
 
     start: Callable[[], object]
+    start_many: Callable[[int], Sequence[object]]
     finish: Callable[[object], None]
+    waiting: Callable[[], int]
     worker_pid: int
 
 
-def throughput(flow: Flow, count: int) -> tuple[float, float]:
-    """Jobs per second from the first start to the last result, and worker CPU ms per job."""
+def throughput(flow: Flow, count: int, *, at_a_time: int = 1) -> tuple[float, float]:
+    """Jobs per second from the first start to the last result, and worker CPU ms per job.
+
+    Args:
+        at_a_time: How many are started by one call of the client.
+    """
     before, started = cpu_seconds(flow.worker_pid), time.perf_counter()
-    jobs = [flow.start() for _ in range(count)]
+    jobs: list[object] = []
+    while len(jobs) < count:
+        jobs += [flow.start()] if at_a_time == 1 else flow.start_many(at_a_time)
     for job in jobs:
         flow.finish(job)
     elapsed = time.perf_counter() - started
     return count / elapsed, (cpu_seconds(flow.worker_pid) - before) / count * 1000
+
+
+def drain(flow: Flow, count: int) -> float:
+    """Jobs per second of a worker that finds them waiting: it is stopped while they are started."""
+    os.kill(flow.worker_pid, signal.SIGSTOP)
+    try:
+        for _ in range(count // BATCH):
+            flow.start_many(BATCH)
+    finally:
+        os.kill(flow.worker_pid, signal.SIGCONT)
+    started = time.perf_counter()
+    _until(lambda: flow.waiting() == 0)
+    return count / (time.perf_counter() - started)
 
 
 def latency(flow: Flow, count: int) -> tuple[float, float]:
@@ -82,17 +109,26 @@ def measure_bare(server: PrivateServer, directory: Path, sizes: Sizes) -> dict[s
     from bare_app import noop
 
     environment = worker_environment({}, import_paths=[HERE]) | {"BARE_URL": server.url}
-    command = [sys.executable, "-m", "celery", "-A", "bare_app", "worker", "-c", "2", "--loglevel", "ERROR"]
-    with subprocess.Popen(command, env=environment, cwd=directory) as worker:
+    command = [sys.executable, "-m", "celery", "-A", "bare_app", "worker", "-c", "2", "--loglevel", "INFO"]
+    log = (directory / "bare.log").open("wb")
+    with (
+        log,
+        server.client() as client,
+        subprocess.Popen(command, env=environment, cwd=directory, stderr=log) as worker,
+    ):
         try:
-            flow = Flow(lambda: noop.delay("x"), lambda job: job.get(timeout=120), worker.pid)  # pyright: ignore
+            flow = Flow(
+                start=lambda: noop.delay("x"),
+                start_many=lambda n: group(noop.s("x") for _ in range(n)).apply_async().results,
+                finish=lambda job: job.get(timeout=120),  # pyright: ignore
+                waiting=lambda: int(client.llen("celery")) + int(client.hlen("unacked")),
+                worker_pid=worker.pid,
+            )
             for _ in range(20):
                 flow.finish(flow.start())
-            rate, cpu_ms = throughput(flow, sizes.throughput)
-            p50, p99 = latency(flow, sizes.latency)
+            return _common(flow, sizes)
         finally:
             worker.terminate()
-    return {"rate": rate, "cpu_ms": cpu_ms, "p50": p50, "p99": p99}
 
 
 def measure_retinue(server: PrivateServer, directory: Path, sizes: Sizes) -> dict[str, float]:
@@ -114,27 +150,38 @@ def measure_retinue(server: PrivateServer, directory: Path, sizes: Sizes) -> dic
             worker.close()
 
 
+def _common(flow: Flow, sizes: Sizes) -> dict[str, float]:
+    """What both are measured by."""
+    rate, cpu_ms = throughput(flow, sizes.throughput)
+    p50, p99 = latency(flow, sizes.latency)
+    batched, _ = throughput(flow, sizes.throughput, at_a_time=BATCH)
+    drained = drain(flow, sizes.throughput)
+    return {"rate": rate, "cpu_ms": cpu_ms, "p50": p50, "p99": p99, "batched": batched, "drained": drained}
+
+
 def _measure_worker(server: PrivateServer, worker: WorkerProcess, sizes: Sizes) -> dict[str, float]:
-    lifecycle = SubagentLifecycle(session_id="bench", settings=Settings.read(store_url=server.url))
+    lifecycle = SubagentLifecycle(session_id=SESSION, settings=Settings.read(store_url=server.url))
 
     def flow_of(agent: str) -> Flow:
+        requests = [{"agent": agent, "goal": "x"}] * BATCH
         return Flow(
-            lambda: lifecycle.launch(agent=agent, goal="x"), lambda job: _result(lifecycle, job), worker.pid
+            start=lambda: lifecycle.launch(agent=agent, goal="x"),
+            start_many=lambda n: lifecycle.launch_many(requests[:n]),
+            finish=lambda job: _result(lifecycle, job),
+            waiting=lambda: _unfinished(server),
+            worker_pid=worker.pid,
         )
 
     noop = flow_of("noop")
     for _ in range(20):
         noop.finish(noop.start())
-    memory = _used_memory(server)
-    scripts = _script_calls(server)
-    rate, cpu_ms = throughput(noop, sizes.throughput)
+    memory, scripts = _used_memory(server), _script_calls(server)
+    throughput(noop, sizes.throughput)
     figures = {
-        "rate": rate,
-        "cpu_ms": cpu_ms,
         "memory": (_used_memory(server) - memory) / sizes.throughput,
         "trips_noop": (_script_calls(server) - scripts) / sizes.throughput,
+        **_common(noop, sizes),
     }
-    figures["p50"], figures["p99"] = latency(noop, sizes.latency)
     scripts = _script_calls(server)
     throughput(flow_of("looper"), sizes.loops)
     figures["trips_loop"] = (_script_calls(server) - scripts) / sizes.loops
@@ -170,11 +217,19 @@ def _script_calls(server: PrivateServer) -> int:
     return sum(int(stats.get(f"cmdstat_{name}", {}).get("calls", 0)) for name in ("evalsha", "eval"))
 
 
+def _unfinished(server: PrivateServer) -> int:
+    """Runs of the bench's session that are queued or on the worker."""
+    partition = partition_of("_", SESSION)
+    with server.client(decode_responses=True) as client:
+        own = [client.scard(keys.owned(partition, name)) for name in client.hkeys(keys.WORKERS)]
+        return int(client.zcard(keys.queued(partition, "retinue"))) + sum(map(int, own))
+
+
 def _until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "not within 60 s"
-        time.sleep(0.05)
+        time.sleep(0.01)
 
 
 def table(bare: dict[str, float], ours: dict[str, float], imports: tuple[float, float, float]) -> str:
@@ -190,6 +245,8 @@ def table(bare: dict[str, float], ours: dict[str, float], imports: tuple[float, 
         "| measure | bare Celery (prefork -c 2, Redis results) | Retinue | ratio |",
         "|---|---|---|---|",
         row("no-op runs end to end", bare["rate"], ours["rate"], "/s", more_is_better=True),
+        row("the same, launched 100 at a time", bare["batched"], ours["batched"], "/s", more_is_better=True),
+        row("backlog of no-op runs drained", bare["drained"], ours["drained"], "/s", more_is_better=True),
         row("launch to result, p50", bare["p50"], ours["p50"], "ms"),
         row("launch to result, p99", bare["p99"], ours["p99"], "ms"),
         row("worker CPU per run", bare["cpu_ms"], ours["cpu_ms"], "ms"),

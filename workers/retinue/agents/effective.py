@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -119,10 +120,15 @@ class EffectiveSpec(_Pinned):
     grant: Grant = Grant()
     restartable: bool = False
 
-    @property
+    @cached_property
+    def json_text(self) -> str:
+        """The spec as canonical JSON, as it is pinned."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the spec's canonical JSON: the same for the same behaviour, in every process."""
-        return hashlib.sha256(canonical_json(self.model_dump(mode="json")).encode()).hexdigest()
+        return hashlib.sha256(self.json_text.encode()).hexdigest()
 
     @property
     def capabilities(self) -> Capabilities:

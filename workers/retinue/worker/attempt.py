@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from retinue.agents import Grant
 from retinue.agents.effective import EffectiveSpec, Runner
-from retinue.agents.resolve import resolve
 from retinue.client.ticket import Ticket, Verdict
 from retinue.contract import ErrorClassification, RetinueError, SettingsError, SubagentState
 from retinue.store import running
@@ -93,7 +92,7 @@ class Attempt:
             return HeldRun.bare(self._key, claimed), refused
         try:
             if claimed.spec_json is None:
-                held.adopt(self._resolve(held))
+                held.adopt(self._services.specs.resolve(held.ticket, held.record))
             root = self._services.settings.workspace_root
             held.working_directory = open_workspace(root, held.ticket.request.working_directory)
         except RetinueError as fault:
@@ -112,24 +111,6 @@ class Attempt:
         if claimed.spec_json is not None:
             held.adopt(EffectiveSpec.model_validate_json(claimed.spec_json))
         return held
-
-    def _resolve(self, held: HeldRun) -> EffectiveSpec:
-        ticket, request, record = held.ticket, held.ticket.request, held.record
-        return resolve(
-            self._services.registry,
-            self._services.settings,
-            None if record.agent == self._services.settings.delegation.default_agent_name else record.agent,
-            model=request.model,
-            provider=request.provider,
-            inputs=request.inputs,
-            role=ticket.role,
-            allowed_toolsets=request.allowed_toolsets,
-            blocked_tools=request.blocked_tools,
-            max_iterations=request.max_iterations,
-            max_tool_calls=request.limits.max_tool_calls if request.limits else None,
-            may_delegate=record.depth < record.max_depth,
-            parent=ticket.inherited,
-        )
 
     async def _guarded(self, held: HeldRun) -> Outcome:
         """Drives the run; a fault of ours ends it, for nobody else would ever go on with it."""

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +18,14 @@ from retinue.store.call import RunKey
 from retinue.store.record import Record
 from retinue.store.replies import Claimed, Fence
 from retinue.worker.services import Slots
+
+_NOT_READ = Ticket(SubagentLaunchRequest(goal="not read"), Role.LEAF)
+_EVERYTHING = Grant()
+
+
+@lru_cache(maxsize=1_024)
+def _bare_spec(agent: str, max_iterations: int) -> EffectiveSpec:
+    return EffectiveSpec(agent=agent, max_iterations=max_iterations)
 
 
 @dataclass(slots=True, eq=False)
@@ -86,9 +95,8 @@ class HeldRun:
     @classmethod
     def bare(cls, key: RunKey, claimed: Claimed) -> HeldRun:
         """A claimed run of which nothing has been read yet: enough to end it."""
-        ticket = Ticket(SubagentLaunchRequest(goal="not read"), Role.LEAF)
-        spec = EffectiveSpec(agent=claimed.record.agent, max_iterations=claimed.record.max_iterations)
-        return cls.of(key, claimed, ticket, spec, Grant())
+        spec = _bare_spec(claimed.record.agent, claimed.record.max_iterations)
+        return cls.of(key, claimed, _NOT_READ, spec, _EVERYTHING)
 
     def adopt(self, spec: EffectiveSpec) -> None:
         """The run goes by this spec, and by no more than it grants."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from retinue.contract import ErrorClassification, Phase, SubagentState, canonical_json
+from retinue.contract import ErrorClassification, Phase, SubagentState
 from retinue.store import running
 from retinue.store.record import Ending
 from retinue.store.replies import Passed, Pin, Recorded, Response, Stale, Stopped
@@ -155,7 +155,7 @@ def _pin(run: HeldRun) -> Pin:
     provider = spec.provider or (spec.llm.name if spec.llm else "")
     return Pin(
         spec.digest,
-        canonical_json(spec.model_dump(mode="json")),
+        spec.json_text,
         spec.max_iterations,
         spec.model or "",
         provider,

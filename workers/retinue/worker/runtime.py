@@ -38,6 +38,7 @@ from retinue.worker.reports import ReceivedWakeUp, Succeeded, TaskReport
 from retinue.worker.revocation import cancel_by_run_id
 from retinue.worker.roll import Roll
 from retinue.worker.services import Services
+from retinue.worker.specs import SpecResolver
 
 if TYPE_CHECKING:
     from retinue.worker.pool import RunPool
@@ -116,6 +117,7 @@ class WorkerRuntime:
             wakes=self._waker,
             slots=self._pool,
             registry=registry,
+            specs=SpecResolver(registry, settings),
             # Patient as well: a run that delegates must not fail because the store is away.
             catalogue=AsyncCatalogue(self._store),
             planner=LaunchPlanner(settings, template if settings.same_server else None),

@@ -14,6 +14,7 @@ from retinue.broker.wakeups import Wakes
 from retinue.client.planning import LaunchPlanner
 from retinue.worker.models import Model, Provider, RetryPolicy
 from retinue.worker.patience import PatientStore
+from retinue.worker.specs import SpecResolver
 
 
 class Slots(Protocol):
@@ -47,6 +48,7 @@ class Services:
     wakes: Wakes
     slots: Slots
     registry: Registry
+    specs: SpecResolver
     catalogue: Catalogue
     planner: LaunchPlanner
     model: Model

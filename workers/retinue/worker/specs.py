@@ -1,0 +1,76 @@
+"""Effective specs at a run's first claim, each resolved once: many runs of an agent behave alike."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from retinue.agents import EffectiveSpec
+from retinue.agents.registry import Registry
+from retinue.agents.resolve import resolve
+from retinue.broker.settings import Settings
+from retinue.client.ticket import Ticket
+from retinue.contract import canonical_json
+from retinue.store.record import Record
+
+_KEPT = 1_024
+
+
+class SpecResolver:
+    """Resolves what a launch asks for against this worker's registry and settings.
+
+    Args:
+        registry, settings: Of this process; neither changes while it lives, so neither does an answer.
+    """
+
+    def __init__(self, registry: Registry, settings: Settings) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._known: OrderedDict[tuple[object, ...], EffectiveSpec] = OrderedDict()
+
+    def resolve(self, ticket: Ticket, record: Record) -> EffectiveSpec:
+        """The effective spec of a run.
+
+        Raises:
+            SubagentLifecycleError, SettingsError: As `retinue.agents.resolve`.
+        """
+        request = ticket.request
+        default = self._settings.delegation.default_agent_name
+        agent = None if record.agent == default else record.agent
+        may_delegate = record.depth < record.max_depth
+        max_tool_calls = request.limits.max_tool_calls if request.limits else None
+        key = (
+            agent,
+            may_delegate,
+            max_tool_calls,
+            ticket.role,
+            request.model,
+            request.provider,
+            request.allowed_toolsets,
+            request.blocked_tools,
+            request.max_iterations,
+            None if request.inputs is None else canonical_json(request.inputs),
+            None if ticket.inherited is None else ticket.inherited.model_dump_json(),
+        )
+        known = self._known.get(key)
+        if known is not None:
+            self._known.move_to_end(key)
+            return known
+        spec = resolve(
+            self._registry,
+            self._settings,
+            agent,
+            model=request.model,
+            provider=request.provider,
+            inputs=request.inputs,
+            role=ticket.role,
+            allowed_toolsets=request.allowed_toolsets,
+            blocked_tools=request.blocked_tools,
+            max_iterations=request.max_iterations,
+            max_tool_calls=max_tool_calls,
+            may_delegate=may_delegate,
+            parent=ticket.inherited,
+        )
+        self._known[key] = spec
+        if len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return spec
