@@ -324,7 +324,8 @@ def test_a_wait_that_makes_no_sense_launches_nothing(cli: Cli, wait: str) -> Non
 def test_a_run_that_no_worker_can_start_says_so_once(directory: Path, model: ScriptedServer) -> None:
     with PrivateServer(appendonly=True) as server:
         alone = Cli(directory, server.url)
-        options: dict[str, Any] = {"directory": directory, "command": RETINUE_COMMAND}
+        # A name, and so a log, of its own: the other worker's says "ready" already.
+        options: dict[str, Any] = {"directory": directory, "command": RETINUE_COMMAND, "name": "alone"}
         with WorkerProcess(
             server.url, arguments=["cli_agents"], model_url=model.base_url, **options
         ) as worker:

@@ -94,7 +94,6 @@ class WorkerRuntime:
     async def start(self) -> None:
         """Connects, advertises what the process can run, and starts to watch."""
         self._loop = asyncio.get_running_loop()
-        self._started_at = time.time()
         settings, registry = self._prepared.settings, self._prepared.registry
         url, process = settings.required_store_url, self._prepared.process
         self._link = AsyncLink(
