@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from retinue.broker.casualties import Casualties
 from retinue.broker.each_run import each_run
@@ -20,11 +20,12 @@ from retinue.broker.stranded import Stranded
 from retinue.broker.wakeups import Wakes
 from retinue.contract import PARTITIONS, RetinueError, StoreError, StoreUnavailableError
 from retinue.store import control, keys
-from retinue.store.call import RunKey, text
+from retinue.store.call import RunKey, ScriptCall, text
 from retinue.store.control import NeedsSweep
 from retinue.store.replies import Ended
 from retinue.store.store import AsyncStore
 
+T = TypeVar("T")
 _log = logging.getLogger("retinue.reaper")
 _DUE_AT_ONCE: Final = 200
 _AGAIN_MS: Final = 1_000
@@ -164,7 +165,15 @@ class Reaper:
                 return
 
 
-async def sweep(store: AsyncStore, waker: Wakes, run: RunKey) -> int:
+class RunsScripts(Protocol):
+    """A store that runs scripts: an AsyncStore, or one that waits for the store."""
+
+    async def run(self, call: ScriptCall[T], /) -> T:
+        """The answer to one call."""
+        ...
+
+
+async def sweep(store: RunsScripts, waker: Wakes, run: RunKey) -> int:
     """Sweeps the whole subtree of a marked run, chunk by chunk.
 
     Returns:

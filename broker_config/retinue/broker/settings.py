@@ -166,7 +166,8 @@ class Settings(BaseSettings):
         default=(), description="Keys that sign handles. Empty = a key that the store makes and keeps."
     )
     on_done_tasks: Names = Field(
-        default=(), description="Celery tasks of the application that `on_done` may name. Empty = none."
+        default=(),
+        description="Celery tasks that `on_done` may name; no effect while it is refused. Empty = none.",
     )
 
     flower_port: int = Field(default=5555, ge=1, le=65_535, description="Port of `retinue flower`.")

@@ -39,7 +39,7 @@ def held(*, deadline_ms: int = 0, epoch: int = 1, spec_json: str | None = None, 
 def test_an_attempt_goes_on_from_the_last_recorded_response() -> None:
     run = held()
     assert (run.iteration, run.thread, run.journal) == (3, [SECRET], {"3:0": SECRET})
-    assert (run.usage.input_tokens, run.usage.tools) == (9, {"search": 2})
+    assert (run.record.usage.input_tokens, run.record.usage.tools) == (9, {"search": 2})
 
 
 def test_operations_are_told_apart_by_token_and_number() -> None:

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from retinue.contract import ErrorClassification, SubagentState
-from retinue.store import reading, running
+from retinue.store import running
 from retinue.worker.held import HeldRun
+from retinue.worker.hints import cancel_stands
 from retinue.worker.models import (
     ModelError,
     ModelRequest,
@@ -35,8 +36,7 @@ async def ask(
     request = _request(services, run, steers)
 
     async def go_on() -> bool:
-        view = await services.store.run(reading.read_status(run.key))
-        return view is not None and not view.under_cancel
+        return not await cancel_stands(services.store, run.key)
 
     async def retried(reason: ErrorClassification, delay_ms: int, _attempt: int) -> None:
         note = running.note_retry(

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import Any
 
-from retinue.store import reading
 from retinue.worker.held import HeldRun
+from retinue.worker.hints import cancel_stands
 from retinue.worker.services import Services
 
 AT_ONCE_S = 1.0
@@ -48,7 +48,7 @@ async def until_done(
                 await asyncio.wait({done}, timeout=_sooner(grace_s, run.seconds_left))
                 if done.done():
                     return None
-                if await _cancel_stands(services, run):
+                if await cancel_stands(services.store, run.key):
                     return Cut.CANCEL
                 run.alarm.clear()
             if run.seconds_left == 0:
@@ -85,11 +85,6 @@ async def _alarm_before(done: asyncio.Future[Any], run: HeldRun) -> bool:
         return alarm.done()
     finally:
         alarm.cancel()
-
-
-async def _cancel_stands(services: Services, run: HeldRun) -> bool:
-    view = await services.store.run(reading.read_status(run.key))
-    return view is None or view.under_cancel
 
 
 def _sooner(grace_s: float, left_s: float | None) -> float:

@@ -13,7 +13,7 @@ from pathlib import Path
 from retinue.agents import Grant
 from retinue.agents.effective import EffectiveSpec
 from retinue.client.ticket import Ticket
-from retinue.contract import Role, SubagentLaunchRequest, Usage
+from retinue.contract import Role, SubagentLaunchRequest
 from retinue.store.call import RunKey
 from retinue.store.record import Record
 from retinue.store.replies import Claimed, Fence
@@ -152,8 +152,3 @@ class HeldRun:
     def was_attempted_before(self) -> bool:
         """Whether an earlier attempt got hold of the run."""
         return self.fence.epoch > 1
-
-    @property
-    def usage(self) -> Usage:
-        """As of the claim."""
-        return self.record.usage

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from retinue.store import keys, reading
 from retinue.store.async_subscription import AsyncSubscriptions
+from retinue.store.call import RunKey
 from retinue.worker.patience import PatientStore
 from retinue.worker.roll import Entry
 
@@ -40,9 +41,14 @@ class CancelHints:
         task.add_done_callback(self._looks.discard)
 
     async def _read(self, entry: Entry) -> None:
-        view = await self._store.run(reading.read_status(entry.key))
-        if view is None or view.under_cancel:
+        if await cancel_stands(self._store, entry.key):
             entry.raise_alarm()
+
+
+async def cancel_stands(store: PatientStore, run: RunKey) -> bool:
+    """Whether a run is under a cancel mark, or not there any more."""
+    view = await store.run(reading.read_status(run))
+    return view is None or view.under_cancel
 
 
 class _Look:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from retinue.broker.reaper import sweep
 from retinue.broker.wakeups import Waker
 from retinue.store import control, reading
 from retinue.store.call import RunKey
@@ -26,9 +27,4 @@ async def cancel_by_run_id(store: PatientStore, waker: Waker, run_id: str) -> No
     reply = await store.run(control.cancel(key, reason="revoked through Celery"))
     if reply.outcome == "ACCEPTED":
         _log.info("run.revoked run=%s", run_id)
-        cursor = None
-        while cursor != "":
-            swept = await store.run(control.sweep(key, cursor=cursor or ""))
-            cursor = swept.cursor
-            for wakeup in swept.wakeups:
-                await waker.send(wakeup)
+        await sweep(store, waker, key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,4 +55,3 @@ class Services:
     retries: RetryPolicy
     provider: Callable[..., Provider]
     draining: asyncio.Event
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
