@@ -221,7 +221,7 @@ def test_a_member_that_was_cut_goes_on_with_its_thread_and_one_that_still_works_
     assert not ours.wait(handle, timeout_seconds=30).timed_out
     (tmp_path / "price").touch()
     first = "[CANCELLED] This agent was cancelled before it finished."
-    second = "[REFUSED] clerk is still working on an earlier message."
+    second = "[REFUSED] clerk is still working on an earlier message. Go on without it, or ask someone else."
     assert ours.result(handle).summary == f"{first}; {second}"
     ended = [
         ("clerk", "CANCELLED"),

@@ -31,6 +31,7 @@ desk = Agent(name="desk", instructions="You are desk.", model="m", sub_agents=[c
 idler = Agent(name="idler", instructions="You are idler.", model="m")
 broken = Agent(name="broken", instructions="You are broken.", model="m")
 rude = Agent(name="rude", instructions="You are rude.", model="m")
+talker = Agent(name="talker", instructions="You are talker.", model="m")
 '''
 RUDE = "\x1b[2Jgone\r\u202e"
 
@@ -76,6 +77,7 @@ def model() -> Iterator[ScriptedServer]:
         model.script("idler").hold("never").say("Late.")
         model.script("broken").fault_any_turn(bad_request("no"), times=None).say("never")
         model.script("rude").say(RUDE)
+        model.script("talker").say("Yes.").repeat_last()
         yield model
 
 
@@ -358,3 +360,18 @@ def test_the_path_of_a_file_is_told_to_be_written_with_its_sign(cli: Cli) -> Non
 
     assert done.returncode == 2
     assert "@saved.json" in done.stderr
+
+
+def test_continue_says_the_next_thing_in_a_conversation(cli: Cli) -> None:
+    first = cli.json("run", "talker", "Hello.", "--session", "talk")["handle"]
+
+    handle = cli.json("continue", json.dumps(first), "And again.")
+
+    assert (handle["parent_session_id"], handle["depth"]) == ("talk", 0)
+    ended = cli.json("wait", handle["subagent_id"], "--timeout", "30")
+    assert ended["state"] == "SUCCEEDED"
+    assert cli.json("status", handle["subagent_id"])["continues"] == first["subagent_id"]
+    by_id = cli("continue", handle["subagent_id"], "-", stdin="Once more.")
+    assert json.loads(by_id.stdout)["subagent_id"] not in (first["subagent_id"], handle["subagent_id"])
+    unknown = cli.json("continue", "{}", "Hello?", code=ExitCode.UNKNOWN_HANDLE)
+    assert unknown["error"]["code"] == "UNKNOWN_HANDLE"

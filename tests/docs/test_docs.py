@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.docs.fenced import PROJECT, blocks
 
 from retinue.agents import Registry, resolve
+from retinue.agents.background import BACKGROUND_TOOLS
 from retinue.broker.settings import Settings
-from retinue.contract import SubagentLifecycleError
+from retinue.client.requests import launch_request
+from retinue.contract import SubagentLaunchRequest, SubagentLifecycleError, document_name
 
 
 def test_the_agent_spec_page_declares_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,6 +49,58 @@ def test_the_agent_spec_page_declares_what_it_says(tmp_path: Path, monkeypatch: 
     assert [binding.api_name for binding in checker.tools] == ["Check_refund_eligibility"]
 
 
+def test_the_page_on_outputs_declares_and_reads_what_it_says() -> None:
+    declare, read = blocks(PROJECT / "docs" / "outputs.md", "python")
+    names: dict[str, object] = {}
+    exec(declare, names)
+    judge = Registry.from_objects(names["judge"]).agent("judge")
+    assert judge.output_schema
+    assert judge.output_schema["required"] == ["refund", "amount"]
+
+    class Answers:
+        def run(self, **request: object) -> SimpleNamespace:
+            assert request["agent"] == "judge"
+            return SimpleNamespace(structured_payload={"refund": True, "amount": 20})
+
+    exec(read, {**names, "lifecycle": Answers()}, names)
+    assert names["verdict"] == names["Verdict"](refund=True, amount=20)  # pyright: ignore[reportCallIssue]
+
+
+def test_the_page_on_approvals_declares_and_decides_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    declare, decide = blocks(PROJECT / "docs" / "approvals.md", "python")
+    names: dict[str, object] = {}
+    exec(declare, names)
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    settings = Settings.read(store_url="redis://localhost:1/0")
+    [spec] = resolve(Registry.from_objects(names["clerk"]), settings, "clerk").tools
+    assert (spec.name, spec.requires_confirmation) == ("refund", True)
+    decided: list[tuple[object, ...]] = []
+    requests = [
+        SimpleNamespace(kind=kind, request_id=kind + str(amount), arguments={"amount": amount})
+        for kind, amount in (("input", 0), ("approval", 100), ("approval", 101))
+    ]
+
+    class Recorder:
+        def launch(self, **request: object) -> str:
+            return "handle"
+
+        def wait(self, handle: object, *, until: str) -> None:
+            assert until == "asked"
+
+        def pending(self, handle: object) -> list[SimpleNamespace]:
+            return requests
+
+        def __getattr__(self, name: str) -> object:
+            return lambda handle, *arguments: decided.append((name, *arguments))
+
+    exec(decide, {"lifecycle": Recorder()})
+    assert decided == [
+        ("answer", "input0", "Münster"),
+        ("approve", "approval100"),
+        ("deny", "approval101", "more than 100 euros"),
+    ]
+
+
 @pytest.mark.parametrize("example", ["django_app", "fastapi_app"])
 def test_an_examples_readme_names_files_that_exist(example: str) -> None:
     folder = PROJECT / "examples" / example
@@ -54,3 +109,63 @@ def test_an_examples_readme_names_files_that_exist(example: str) -> None:
     named = [word.strip("`,.;") for word in text.split() if word.strip(",.;").endswith(".py`")]
     assert named
     assert [name for name in named if not (folder / name).is_file()] == []
+
+
+def test_the_page_on_conversations_says_the_next_thing(capsys: pytest.CaptureFixture[str]) -> None:
+    (talk,) = blocks(PROJECT / "docs" / "conversations.md", "python")
+    said: list[tuple[object, str]] = []
+
+    class Talk:
+        def launch(self, *, agent: str, goal: str) -> str:
+            said.append((agent, goal))
+            return "first"
+
+        def continue_run(self, handle: object, text: str) -> str:
+            said.append((handle, text))
+            return "second"
+
+        def wait(self, handle: object) -> None:
+            assert handle in ("first", "second")
+
+        def result(self, handle: object) -> SimpleNamespace:
+            return SimpleNamespace(summary=f"of {handle}")
+
+    exec(talk, {"lifecycle": Talk()})
+    assert said == [("support", "May I return opened headphones?"), ("first", "They were a gift.")]
+    assert capsys.readouterr().out == "of second\n"
+
+
+def test_the_page_on_conversations_tells_the_limits_in_force() -> None:
+    page = (PROJECT / "docs" / "conversations.md").read_text()
+    for name, limit in Settings.read(store_url="redis://localhost:1/0").groups:
+        assert f"| `groups.{name}` | {limit} |" in page
+
+
+def test_the_page_about_agents_by_value_launches_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (document,) = blocks(PROJECT / "docs" / "agentspec.md", "yaml")
+    (launches,) = blocks(PROJECT / "docs" / "by-value.md", "python")
+    monkeypatch.chdir(tmp_path)
+    Path("refunds.yaml").write_text(document)
+    requests: list[SubagentLaunchRequest] = []
+
+    class Recorder:
+        def launch(self, **fields: object) -> None:
+            requests.append(launch_request(**fields))
+
+    exec(launches, {"lifecycle": Recorder()})
+
+    assert [document_name(request.agent_spec or {}) for request in requests] == ["desk", "refunds", "desk"]
+    assert [request.agent for request in requests] == [None, None, "expert"]
+
+
+def test_the_page_about_the_background_declares_what_it_says() -> None:
+    (declaration,) = blocks(PROJECT / "docs" / "background.md", "python")
+    declared: dict[str, object] = {}
+    exec(declaration, declared)
+
+    settings = Settings.read(store_url="redis://localhost:1/0", providers={"p": {"base_url": "http://h/v1"}})
+    spec = resolve(Registry.from_objects(*declared.values()), settings, "lead", model="m")
+
+    assert [tool.name for tool in spec.built_in_tools] == ["run_agent", "list_agents", *BACKGROUND_TOOLS]

@@ -8,7 +8,10 @@ from typing import Any
 
 import typer
 
+from retinue.cli.agents_commands import agents
+from retinue.cli.continue_command import continue_run
 from retinue.cli.control_commands import cancel, steer
+from retinue.cli.decision_commands import answer, approve, deny, pending
 from retinue.cli.doctor_command import doctor
 from retinue.cli.exits import ExitCode
 from retinue.cli.launch_commands import launch
@@ -41,11 +44,17 @@ for command in (
     result,
     events,
     steer,
+    pending,
+    approve,
+    deny,
+    answer,
     cancel,
     doctor,
     version,
 ):
     app.command(command.__name__)(command)
+app.command("continue")(continue_run)
+app.add_typer(agents)
 for command in (worker, flower):
     app.command(command.__name__, context_settings=PASS_ON)(command)
 

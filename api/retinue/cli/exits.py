@@ -43,4 +43,6 @@ def exit_of_error(error: BaseException) -> ExitCode:
         return ExitCode.STORE_UNAVAILABLE
     if isinstance(error, SubagentLifecycleError) and error.code is ErrorCode.STORE_UNAVAILABLE:
         return ExitCode.STORE_UNAVAILABLE
+    if isinstance(error, SubagentLifecycleError) and error.code is ErrorCode.UNKNOWN_HANDLE:
+        return ExitCode.UNKNOWN_HANDLE
     return ExitCode.PROBLEM

@@ -55,5 +55,7 @@ class NoWorkerHint:
         if snapshot.can_run(status.agent):
             return None
         entry = snapshot.agent(status.agent)
+        if entry is None and snapshot.workers:
+            return None  # an agent by value, which any of them runs once it has a free slot
         queue = queue_for(status.agent, settings, entry.queue if entry else None)
         return f"no live worker runs {status.agent!r} (queue {queue}); start one: retinue worker your.module"

@@ -38,6 +38,9 @@ def wait(
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Longest wait; 0 = look once. None = for ever.")
     ] = None,
+    until: Annotated[
+        str, typer.Option(metavar="end|asked", help="asked = or until it, or a run below, asks a human.")
+    ] = "end",
     tenant: Tenant = "_",
     as_json: Json = False,
 ) -> None:
@@ -51,16 +54,18 @@ def wait(
         with operator(tenant) as lifecycle:
             target = find_handle(tenant, handle)
             hint = NoWorkerHint(lifecycle, target)
-            ended = lifecycle.wait(target, clock.pause(WAIT_S))
-            if not ended.completed:
+            ended = lifecycle.wait(target, clock.pause(WAIT_S), until=until)
+            if ended.timed_out:
                 if line := hint.line(is_last=True):
                     note(line)
                 if not clock.is_over:
-                    ended = lifecycle.wait(target, clock.left_s)
+                    ended = lifecycle.wait(target, clock.left_s, until=until)
         if as_json:
             document(ended.to_dict())
         else:
             say(str(ended.state))
+            if not ended.completed and not ended.timed_out:
+                note("a human is asked something; `retinue pending` tells what")
     _end(ended.state)
 
 

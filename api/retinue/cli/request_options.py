@@ -6,18 +6,26 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from retinue.cli.value_options import key_values
+from retinue.cli.agent_sources import spec_file
+from retinue.cli.value_options import json_file, key_values
 
 DEFAULT_AGENT = "-"
 """In the place of an agent's name: the settings' default agent."""
 
 
 def request_fields(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name; - = the default agent.")],
+    agent: Annotated[
+        str,
+        typer.Argument(
+            metavar="AGENT",
+            help="Its name, or an Agent Spec file (.yaml, .yml, .json); - = the default agent.",
+        ),
+    ],
     goal: Annotated[str, typer.Argument(metavar="GOAL", help="What it shall do; - reads standard input.")],
     context: Annotated[str | None, typer.Option(help="What it should know besides.")] = None,
     inputs: Annotated[
@@ -25,6 +33,10 @@ def request_fields(
         typer.Option(
             "--input", metavar="KEY=VALUE", help="A value for its prompt's placeholders. Repeatable."
         ),
+    ] = None,
+    output_schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The result is an object that fits this JSON schema."),
     ] = None,
     correlation_id: Annotated[
         str | None, typer.Option(help="Your own id of the work: one run per session and id.")
@@ -59,10 +71,11 @@ def request_fields(
     if no_tools and toolset:
         raise typer.BadParameter("--no-tools and --toolset exclude each other")
     fields: dict[str, object] = {
-        "agent": None if agent == DEFAULT_AGENT else agent,
+        "agent": None if agent == DEFAULT_AGENT else spec_file(agent) or agent,
         "goal": sys.stdin.read() if goal == "-" else goal,
         "context": context,
         "inputs": key_values("--input", inputs) if inputs else None,
+        "output_schema": None if output_schema is None else json_file("--output-schema", output_schema),
         "correlation_id": correlation_id,
         "on_duplicate": on_duplicate,
         "timeout_seconds": timeout,

@@ -1,9 +1,10 @@
-"""Options of the form KEY=VALUE."""
+"""Options whose values are JSON: of the form KEY=VALUE, or in a file."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -28,6 +29,25 @@ def key_values(option: str, pairs: Iterable[str]) -> dict[str, Any]:
             raise typer.BadParameter(f"{option} {key!r} stands there twice")
         result[key] = _value(value)
     return result
+
+
+def json_file(option: str, path: Path) -> Any:
+    """The JSON value in a file.
+
+    Args:
+        option: how the option is written, for messages.
+        path: the file, in UTF-8.
+
+    Raises:
+        typer.BadParameter: it cannot be read, or holds no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except OSError as fault:
+        problem = f"cannot be read: {fault.strerror or type(fault).__name__}"
+    except (ValueError, RecursionError) as fault:
+        problem = f"is no JSON: {fault}"
+    raise typer.BadParameter(f"{option} {str(path)!r} {problem}")
 
 
 def _value(text: str) -> Any:

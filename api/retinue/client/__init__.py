@@ -4,6 +4,7 @@ What a first call needs beyond this (settings, Celery, declarations) is imported
 """
 
 from retinue.contract import (
+    DecisionRefusal,
     ErrorClassification,
     ErrorCode,
     Event,
@@ -12,14 +13,17 @@ from retinue.contract import (
     OnDone,
     OnDuplicate,
     OnParentEnd,
+    PendingRequest,
     Phase,
     Priority,
+    RequestKind,
     RetinueError,
     Role,
     SettingsError,
     SteerReceipt,
     SteerState,
     SubagentCancelResult,
+    SubagentDecision,
     SubagentHandle,
     SubagentLaunchRequest,
     SubagentLifecycleError,
@@ -29,6 +33,7 @@ from retinue.contract import (
     SubagentStatus,
     SubagentTerminalState,
     Usage,
+    WaitUntil,
 )
 
 from .aio import AsyncSubagentLifecycle
@@ -37,6 +42,7 @@ from .tree import SubagentNode
 
 __all__ = [
     "AsyncSubagentLifecycle",
+    "DecisionRefusal",
     "ErrorClassification",
     "ErrorCode",
     "Event",
@@ -45,14 +51,17 @@ __all__ = [
     "OnDone",
     "OnDuplicate",
     "OnParentEnd",
+    "PendingRequest",
     "Phase",
     "Priority",
+    "RequestKind",
     "RetinueError",
     "Role",
     "SettingsError",
     "SteerReceipt",
     "SteerState",
     "SubagentCancelResult",
+    "SubagentDecision",
     "SubagentHandle",
     "SubagentLaunchRequest",
     "SubagentLifecycle",
@@ -64,4 +73,5 @@ __all__ = [
     "SubagentStatus",
     "SubagentTerminalState",
     "Usage",
+    "WaitUntil",
 ]

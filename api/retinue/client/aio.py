@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
 from retinue.client import answers, steering
+from retinue.client.async_deciding import AsyncDeciding
 from retinue.client.async_dispatch import AsyncDispatch
 from retinue.client.clock import WaitClock
+from retinue.client.continuing import NextTurn, checked_target
+from retinue.client.decisions import checked_until
 from retinue.client.parent import ParentRun
 from retinue.client.reads import (
     FOLLOW_EVERY_S,
@@ -19,7 +22,7 @@ from retinue.client.reads import (
     chunks,
     is_over,
 )
-from retinue.client.requests import parsed_requests
+from retinue.client.requests import launch_request, parsed_requests
 from retinue.client.scope import Scope
 from retinue.client.tree import SubagentNode, TreeFold
 from retinue.contract import (
@@ -29,12 +32,12 @@ from retinue.contract import (
     SteerState,
     SubagentCancelResult,
     SubagentHandle,
-    SubagentLaunchRequest,
     SubagentLifecycleError,
     SubagentReconnectResult,
     SubagentResult,
     SubagentStatus,
     SubagentTerminalState,
+    WaitUntil,
 )
 from retinue.store import control, reading
 from retinue.store.call import RunKey
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
     from retinue.store.async_subscription import AsyncWake
 
 
-class AsyncSubagentLifecycle:
+class AsyncSubagentLifecycle(AsyncDeciding):
     """Mirrors `SubagentLifecycle`, and never blocks its event loop. It may be shared between loops.
 
     Args:
@@ -72,12 +75,37 @@ class AsyncSubagentLifecycle:
 
     async def launch(self, request: object = None, /, **keywords: object) -> SubagentHandle:
         """Mirrors `SubagentLifecycle.launch`."""
-        handles = await self._calls.launch([SubagentLaunchRequest.parse(request, **keywords)])
+        handles = await self._calls.launch([launch_request(request, **keywords)])
         return handles[0]
 
     async def launch_many(self, requests: Iterable[object]) -> tuple[SubagentHandle, ...]:
         """Mirrors `SubagentLifecycle.launch_many`."""
         return await self._calls.launch(parsed_requests(requests))
+
+    async def continue_run(
+        self,
+        handle: object,
+        text: str,
+        *,
+        correlation_id: str | None = None,
+        timeout_seconds: float | None = None,
+        metadata: Mapping[str, object] | None = None,
+        inputs: Mapping[str, object] | None = None,
+    ) -> SubagentHandle:
+        """Mirrors `SubagentLifecycle.continue_run`."""
+        calls = self._calls
+        target = checked_target(calls.scope, await calls.target(handle))
+        store = calls.connections().store
+        changes = {
+            "correlation_id": correlation_id,
+            "timeout_seconds": timeout_seconds,
+            "metadata": metadata,
+            "inputs": inputs,
+        }
+        turn = NextTurn.of(target, await store.run(reading.read_request(target.key)), text, changes)
+        kept = await store.run(reading.read_conversation(target.key, turn.thread_id))
+        handles = await calls.launch([turn.request], thread=turn.thread(kept))
+        return handles[0]
 
     async def run(
         self, request: object = None, /, *, wait_seconds: float | None = None, **keywords: object
@@ -95,9 +123,15 @@ class AsyncSubagentLifecycle:
             return SubagentStatus.unknown(handle)
         return answers.status_of(target.handle, await self._calls.view(target.key))
 
-    async def wait(self, handle: object, timeout_seconds: float | None = None) -> SubagentTerminalState:
+    async def wait(
+        self,
+        handle: object,
+        timeout_seconds: float | None = None,
+        *,
+        until: WaitUntil | str = WaitUntil.END,
+    ) -> SubagentTerminalState:
         """Mirrors `SubagentLifecycle.wait`; where the store is silent it is as late as that."""
-        ends = await self._calls.wait_for([handle], WaitClock(timeout_seconds))
+        ends = await self._calls.wait_for([handle], WaitClock(timeout_seconds), checked_until(until))
         return ends[0]
 
     async def wait_any(
@@ -110,15 +144,19 @@ class AsyncSubagentLifecycle:
         self, handles: Iterable[object], timeout_seconds: float | None = None
     ) -> tuple[SubagentTerminalState, ...]:
         """Mirrors `SubagentLifecycle.wait_all`."""
-        clock = WaitClock(timeout_seconds)
-        return tuple([(await self._calls.wait_for([handle], clock))[0] for handle in handles])
+        return await self._calls.wait_for_all(list(handles), WaitClock(timeout_seconds))
 
     async def result(self, handle: object) -> SubagentResult:
         """Mirrors `SubagentLifecycle.result`."""
         target = await self._calls.target(handle)
         if target is None:
             return SubagentResult.unknown(handle)
-        return answers.result_of(target.handle, await self._calls.found(target))
+        return answers.result_of(target.handle, await self._calls.outcome(target.key))
+
+    async def results(self, handles: Iterable[object]) -> tuple[SubagentResult, ...]:
+        """Mirrors `SubagentLifecycle.results`."""
+        targets = [(handle, await self._calls.target(handle)) for handle in handles]
+        return answers.results_of(targets, await self._calls.outcomes([target for _, target in targets]))
 
     async def full_text(self, handle: object) -> str | None:
         """Mirrors `SubagentLifecycle.full_text`."""
@@ -167,7 +205,7 @@ class AsyncSubagentLifecycle:
     async def reconnect(self, handle: object) -> SubagentReconnectResult:
         """Mirrors `SubagentLifecycle.reconnect`."""
         target = await self._calls.target(handle)
-        return answers.reconnect_of(await self._calls.view(target.key) if target else None)
+        return answers.reconnect_of(await self._calls.state(target.key) if target else None)
 
     async def list(
         self, *, session_id: str | None = None, offset: int = 0, limit: int = 100

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retinue.client.ticket import Ticket, Verdict
+from retinue.client.scope import Target
+from retinue.client.ticket import Ticket, Verdict, metadata_in
 from retinue.contract import (
     ErrorClassification,
     Keyring,
@@ -23,9 +24,10 @@ from retinue.contract import (
 )
 from retinue.store.call import RunKey
 from retinue.store.control import CancelReply
-from retinue.store.reading import RunResult, RunView, Steer
+from retinue.store.reading import Outcome, RunResult, RunView, Steer
 from retinue.store.record import Record
 
+_ASKED = "a human is asked something: pending() tells what"
 _CANCELLED = "the run was cancelled before it finished"
 _INTERRUPTED = "the run was interrupted before it finished"
 _MESSAGES = {
@@ -81,7 +83,11 @@ def handle_of(ring: Keyring, tenant: str, run_id: str, found: RunResult) -> Suba
 
 def usage_of(record: Record) -> Usage | None:
     """What a run has used; None = unknown, for a foreign object reports nothing."""
-    return None if record.fields.get("cs") == "o" else record.usage
+    return record.usage if _reports_usage(record) else None
+
+
+def _reports_usage(record: Record) -> bool:
+    return record.fields.get("cs") != "o"
 
 
 def status_of(handle: SubagentHandle, view: RunView | None) -> SubagentStatus:
@@ -101,6 +107,8 @@ def status_of(handle: SubagentHandle, view: RunView | None) -> SubagentStatus:
         agent=record.agent,
         model=record.model,
         provider=record.provider,
+        continues=record.continues,
+        pending=record.pending,
     )
 
 
@@ -141,7 +149,7 @@ def ended_state(
         state=view.state,
         completed=ended,
         timed_out=timed_out and not ended,
-        diagnostic=_lack_of_worker(view.record) if timed_out else None,
+        diagnostic=_lack_of_worker(view.record) if timed_out else _ASKED if view.is_asking else None,
     )
 
 
@@ -189,28 +197,44 @@ def find_receipt(steers: tuple[Steer, ...], steer_id: str) -> SteerReceipt:
     return SteerReceipt.unknown()
 
 
-def result_of(handle: SubagentHandle, found: RunResult | None) -> SubagentResult:
+def result_of(handle: SubagentHandle, found: Outcome) -> SubagentResult:
     """What a run came to; the same each time it is asked for."""
     if found is None:
         return SubagentResult.unknown(handle)
-    record = found.view.record
-    if not record.is_terminal:
-        return SubagentResult.not_ready(handle, found.view.state)
+    view = found if isinstance(found, RunView) else found.view
+    record = view.record
+    if isinstance(found, RunView) or not record.is_terminal:
+        return SubagentResult.not_ready(handle, view.state)
     verdict = Verdict.from_json(found.result_json)
-    usage = usage_of(record)
+    usage = record.usage
     return SubagentResult.ended(
         handle,
         record.state,
         started_at=None if record.started_ms is None else record.started_ms / 1000,
         completed_at=(record.finished_ms or record.updated_ms) / 1000,
-        summary=text_of(found),
+        summary=_last_text(found, verdict),
         structured_payload=verdict.payload,
         error_classification=record.classification,
         error_message=verdict.message or _message(record),
-        usage_metadata=None if usage is None else usage.to_dict(),
-        tool_execution_summary=_tool_summary(record),
-        metadata=Ticket.from_json(found.request_json).request.metadata,
+        usage_metadata=usage.to_dict() if _reports_usage(record) else None,
+        tool_execution_summary=_tool_summary(record, usage),
+        metadata=metadata_in(found.request_json),
         steers=tuple(receipt_of(steer.steer_id, steer.disposition) for steer in found.steers),
+    )
+
+
+def results_of(
+    targets: Sequence[tuple[object, Target | None]], outcomes: Mapping[str, Outcome]
+) -> tuple[SubagentResult, ...]:
+    """What several runs came to.
+
+    Args:
+        targets: Each handle as the caller gave it, with where it leads to; None = nowhere.
+        outcomes: By run id.
+    """
+    return tuple(
+        result_of(target.handle, outcomes[target.key.run_id]) if target else SubagentResult.unknown(handle)
+        for handle, target in targets
     )
 
 
@@ -218,8 +242,12 @@ def text_of(found: RunResult) -> str | None:
     """The whole of the last text, of which a result shows a part."""
     if not found.view.record.is_terminal:
         return None
+    return _last_text(found, Verdict.from_json(found.result_json))
+
+
+def _last_text(found: RunResult, verdict: Verdict) -> str | None:
     # Where the store itself ended the run, what its model said last is all there is.
-    return found.partial if found.result_json is None else Verdict.from_json(found.result_json).summary
+    return found.partial if found.result_json is None else verdict.summary
 
 
 def _message(record: Record) -> str | None:
@@ -229,11 +257,9 @@ def _message(record: Record) -> str | None:
     return _CANCELLED if record.state is SubagentState.CANCELLED else None
 
 
-def _tool_summary(record: Record) -> Mapping[str, Any]:
+def _tool_summary(record: Record, usage: Usage) -> Mapping[str, Any]:
     ended_ms = record.finished_ms or record.updated_ms
-    usage = record.usage
-    return {
-        "duration_seconds": (ended_ms - (record.started_ms or ended_ms)) / 1000,
-        "tool_calls": usage.tool_calls,
-        "tools": dict(usage.tools),
-    }
+    duration = {"duration_seconds": (ended_ms - (record.started_ms or ended_ms)) / 1000}
+    if not _reports_usage(record):
+        return duration
+    return {**duration, "tool_calls": usage.tool_calls, "tools": dict(usage.tools)}

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
 )
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from retinue.client.async_connections import AsyncConnections, async_connections_for
 from retinue.client.batch import LaunchBatch
 from retinue.client.clock import WaitClock
-from retinue.client.dispatch import Dispatch
+from retinue.client.dispatch import Dispatch, Slot
 from retinue.client.reads import chunks, places_of
 from retinue.client.scope import Scope, Target
-from retinue.client.waited import WaitedRuns
+from retinue.client.ticket import JoinedThread
+from retinue.client.waited import Awaited, LastOfPart, WaitedRuns
 from retinue.contract import (
     SubagentHandle,
     SubagentLaunchRequest,
     SubagentLifecycleError,
     SubagentTerminalState,
+    WaitUntil,
 )
 from retinue.store import control, reading
 from retinue.store.async_subscription import AsyncWake
-from retinue.store.call import RunKey
-from retinue.store.reading import RunResult, RunView
+from retinue.store.call import RunKey, ScriptCall
+from retinue.store.reading import Outcome, RunResult, RunView
 
 if TYPE_CHECKING:
     from retinue.broker.settings import Settings
     from retinue.client.planning import LaunchPlanner
+
+T = TypeVar("T")
 
 
 class AsyncDispatch(Dispatch):
@@ -80,25 +84,32 @@ class AsyncDispatch(Dispatch):
         """Mirrors `SyncDispatch.view`."""
         return await self.connections().store.run(reading.read_status(key))
 
-    async def views(
-        self, run_keys: Sequence[RunKey], *, limit_s: float | None = None
-    ) -> dict[str, RunView | None]:
+    async def state(self, key: RunKey) -> RunView | None:
+        """Mirrors `SyncDispatch.state`."""
+        return await self.connections().store.run(reading.read_state(key))
+
+    async def views(self, run_keys: Sequence[RunKey]) -> dict[str, RunView | None]:
         """Mirrors `SyncDispatch.views`."""
-        found: dict[str, RunView | None] = {}
-        for chunk in chunks(run_keys):
-            reads = [reading.read_status(key) for key in chunk]
-            views = await self.connections().store.run_all(reads, limit_s=limit_s)
-            found |= {key.run_id: view for key, view in zip(chunk, views, strict=True)}
-        return found
+        return await self._read_all(reading.read_status, run_keys)
 
     async def found(self, target: Target | None) -> RunResult | None:
         """Mirrors `SyncDispatch.found`."""
         return await self.connections().store.run(reading.read_result(target.key)) if target else None
 
-    async def launch(self, requests: Sequence[SubagentLaunchRequest]) -> tuple[SubagentHandle, ...]:
+    async def outcome(self, key: RunKey) -> Outcome:
+        """Mirrors `SyncDispatch.outcome`."""
+        return await self.connections().store.run(reading.read_outcome(key))
+
+    async def outcomes(self, targets: Sequence[Target | None]) -> dict[str, Outcome]:
+        """Mirrors `SyncDispatch.outcomes`."""
+        return await self._read_all(reading.read_outcome, [target.key for target in targets if target])
+
+    async def launch(
+        self, requests: Sequence[SubagentLaunchRequest], *, thread: JoinedThread | None = None
+    ) -> tuple[SubagentHandle, ...]:
         """Mirrors `SyncDispatch.launch`."""
         connections = self.connections()
-        batch = LaunchBatch(requests, self.scope)
+        batch = LaunchBatch(requests, self.scope, thread=thread)
         ring, store = await connections.keyring.ring(), connections.store
         await self._plan(connections, batch)
         while (call := batch.call()) is not None:
@@ -125,12 +136,28 @@ class AsyncDispatch(Dispatch):
             return
 
     async def wait_for(
-        self, handles: Sequence[object], clock: WaitClock
+        self, handles: Sequence[object], clock: WaitClock, until: WaitUntil = WaitUntil.END
     ) -> tuple[SubagentTerminalState, ...]:
         """Mirrors `SyncDispatch.wait_for`."""
         targets = [(handle, await self.target(handle)) for handle in handles]
+        waited = WaitedRuns(targets, clock, until)
+        with self.slot() as slot:
+            return waited.answer(await self._awaited(waited, clock, slot))
+
+    async def wait_for_all(
+        self, handles: Sequence[object], clock: WaitClock
+    ) -> tuple[SubagentTerminalState, ...]:
+        """Mirrors `SyncDispatch.wait_for_all`."""
+        targets = [(handle, await self.target(handle)) for handle in handles]
         waited = WaitedRuns(targets, clock)
-        return waited.answer(await self._first_end(waited, clock))
+        views: dict[str, RunView | None] = {}
+        with self.slot() as slot:
+            for part in waited.parts():
+                rest: LastOfPart | None = part
+                while rest is not None:
+                    views |= await self._awaited(rest, clock, slot)
+                    rest = rest.rest(views)
+        return waited.answer_all(views)
 
     def watching(
         self, run_keys: Sequence[RunKey], *, confirm_s: float | None = None
@@ -138,28 +165,48 @@ class AsyncDispatch(Dispatch):
         """Mirrors `SyncDispatch.watching`."""
         return self.connections().subscriptions.watch_any(places_of(run_keys), confirm_s=confirm_s)
 
-    async def _first_end(self, waited: WaitedRuns, clock: WaitClock) -> dict[str, RunView | None]:
-        if not waited.keys:
+    async def _read_all(
+        self,
+        read: Callable[[RunKey], ScriptCall[T]],
+        run_keys: Sequence[RunKey],
+        *,
+        limit_s: float | None = None,
+    ) -> dict[str, T]:
+        store, found = self.connections().store, dict[str, T]()
+        for chunk in chunks(run_keys):
+            replies = await store.run_all([read(key) for key in chunk], limit_s=limit_s)
+            found.update(zip((key.run_id for key in chunk), replies, strict=True))
+        return found
+
+    async def _awaited(self, awaited: Awaited, clock: WaitClock, slot: Slot) -> dict[str, RunView | None]:
+        if not awaited.keys:
             return {}
         usual_s = self.settings.store_timeout_seconds
+        wake: AsyncWake | None = None
         async with AsyncExitStack() as stack:
-            watching = self.watching(waited.keys, confirm_s=clock.pause(usual_s))
-            wake = await stack.enter_async_context(watching)
-            is_lent = False
+            if self._is_heard(awaited.watched) and not clock.is_over:
+                wake = await stack.enter_async_context(self.watching(awaited.watched))
             while True:
                 pause_s = clock.pause()
                 try:
-                    views = await self.views(waited.keys, limit_s=clock.read_limit_s(usual_s))
+                    limit_s = clock.read_limit_s(usual_s)
+                    views = await self._read_all(awaited.read, awaited.keys, limit_s=limit_s)
                     clock.answered()
                 except SubagentLifecycleError as error:
                     pause_s = clock.outage_pause(error)
                 else:
-                    if waited.is_enough(views):
+                    if awaited.is_enough(views):
                         return views
-                if not is_lent:
-                    stack.enter_context(self.lent())
-                    is_lent = True
+                if wake is None:
+                    # Asks the server, so only who has to wait does; the next look shows what ended before.
+                    watching = self.watching(awaited.watched, confirm_s=clock.pause(usual_s))
+                    wake = await stack.enter_async_context(watching)
+                    continue
+                slot.lend()
                 await wake.wait(pause_s)
+
+    def _is_heard(self, run_keys: Sequence[RunKey]) -> bool:
+        return self.connections().subscriptions.hears(places_of(run_keys))
 
     async def _plan(self, connections: AsyncConnections, batch: LaunchBatch) -> None:
         planner = await self._planner_of(connections)

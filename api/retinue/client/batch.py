@@ -11,6 +11,7 @@ from retinue.client.launch_faults import MAY_BE_NEW, refusal
 from retinue.client.parent import ParentBinding
 from retinue.client.requests import request_named
 from retinue.client.scope import Scope
+from retinue.client.ticket import JoinedThread
 from retinue.contract import (
     ErrorCode,
     Keyring,
@@ -44,12 +45,15 @@ class LaunchBatch:
     Args:
         requests: 1 to 100, each checked in itself.
         scope: Who launches.
+        thread: The conversation that the only request goes on with. None = each begins one.
 
     Raises:
         SubagentLifecycleError: None or too many, nobody to launch for, or requests that do not go together.
     """
 
-    def __init__(self, requests: Sequence[SubagentLaunchRequest], scope: Scope) -> None:
+    def __init__(
+        self, requests: Sequence[SubagentLaunchRequest], scope: Scope, *, thread: JoinedThread | None = None
+    ) -> None:
         if not 1 <= len(requests) <= MAX_LAUNCHES:
             raise SubagentLifecycleError(
                 f"there are {len(requests)}",
@@ -60,6 +64,7 @@ class LaunchBatch:
         self._tenant, self._session = scope.tenant, scope.launching_session()
         self._parent: ParentBinding | None = scope.parent.binding() if scope.parent else None
         self._requests = tuple(requests)
+        self._thread = thread
         self._same_as = _repetitions(requests)
         _check_tree_caps(requests)
         partition = partition_of(self._tenant, self._session)
@@ -100,6 +105,7 @@ class LaunchBatch:
                     session_id=self._session,
                     run_id=self._ids[at],
                     parent=self._parent,
+                    thread=self._thread,
                 )
         self._plans = plans
         self._tree_cap = planner.tree_cap(self._requests[0])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from retinue.client.parent import current_parent
 from retinue.client.scope import Scope
@@ -46,3 +47,33 @@ class Dispatch:
         """Inside a tool, the worker's slot serves other runs meanwhile."""
         parent = self.scope.parent or current_parent.get()
         return parent.lend() if parent else nullcontext()
+
+    def slot(self) -> Slot:
+        """The worker's slot, for one wait; a context manager."""
+        return Slot(self.lent)
+
+
+class Slot:
+    """A worker's slot: lent once a wait blocks, and until the wait is over.
+
+    Args:
+        lent: Lends it.
+    """
+
+    def __init__(self, lent: Callable[[], AbstractContextManager[None]]) -> None:
+        self._lent = lent
+        self._loan: AbstractContextManager[None] | None = None
+
+    def lend(self) -> None:
+        """Lends it, if it is not lent already."""
+        if self._loan is None:
+            loan = self._lent()
+            loan.__enter__()
+            self._loan = loan
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._loan is not None:
+            self._loan.__exit__(None, None, None)

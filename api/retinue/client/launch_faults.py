@@ -68,8 +68,8 @@ def refusal(reply: LaunchRefusal, *, correlation_id: str | None = None) -> Subag
                 f"the run {run_id} is still writing to the conversation",
                 field="conversation",
                 limit="one live run at a time",
-                mend="launch again when that run has ended",
-                code=ErrorCode.CAPACITY_REACHED,
+                mend="wait for the end of that run, or cancel it",
+                code=ErrorCode.RUN_ACTIVE,
             )
         case IdConflict(run_id=run_id):
             return SubagentLifecycleError(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from retinue.client import answers, steering
 from retinue.client.clock import WaitClock
+from retinue.client.continuing import NextTurn, checked_target
+from retinue.client.deciding import Deciding
+from retinue.client.decisions import checked_until
 from retinue.client.parent import ParentRun
 from retinue.client.reads import (
     FOLLOW_EVERY_S,
@@ -18,7 +21,7 @@ from retinue.client.reads import (
     chunks,
     is_over,
 )
-from retinue.client.requests import parsed_requests
+from retinue.client.requests import launch_request, parsed_requests
 from retinue.client.scope import Scope
 from retinue.client.sync_dispatch import SyncDispatch
 from retinue.client.tree import SubagentNode, TreeFold
@@ -29,12 +32,12 @@ from retinue.contract import (
     SteerState,
     SubagentCancelResult,
     SubagentHandle,
-    SubagentLaunchRequest,
     SubagentLifecycleError,
     SubagentReconnectResult,
     SubagentResult,
     SubagentStatus,
     SubagentTerminalState,
+    WaitUntil,
 )
 from retinue.store import control, reading
 from retinue.store.call import RunKey
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
     from retinue.store.subscription import Wake
 
 
-class SubagentLifecycle:
+class SubagentLifecycle(Deciding):
     """Launches subagents, watches, steers and cancels them; safe to share between OS threads.
 
     A handle that is malformed, forged, of another session or expired never raises: it gets the UNKNOWN
@@ -85,7 +88,8 @@ class SubagentLifecycle:
 
         Args:
             request: A SubagentLaunchRequest, or a mapping of its fields.
-            keywords: Its fields, in place of a request.
+            keywords: Its fields, in place of a request. `agent` is a name, or an Agent Spec document: its
+                mapping, JSON or YAML text or path, or a pyagentspec object.
 
         Returns:
             The handle, good in every process and after every restart.
@@ -94,7 +98,7 @@ class SubagentLifecycle:
             SubagentLifecycleError: Names field, limit and mend; nothing was launched. LAUNCH_UNKNOWN: it may
                 have been, and the error's handle tells once the store answers.
         """
-        return self._calls.launch([SubagentLaunchRequest.parse(request, **keywords)])[0]
+        return self._calls.launch([launch_request(request, **keywords)])[0]
 
     def launch_many(self, requests: Iterable[object]) -> tuple[SubagentHandle, ...]:
         """Starts 1 to 100 runs, all or none.
@@ -110,6 +114,44 @@ class SubagentLifecycle:
                 requests[1].agent.
         """
         return self._calls.launch(parsed_requests(requests))
+
+    def continue_run(
+        self,
+        handle: object,
+        text: str,
+        *,
+        correlation_id: str | None = None,
+        timeout_seconds: float | None = None,
+        metadata: Mapping[str, object] | None = None,
+        inputs: Mapping[str, object] | None = None,
+    ) -> SubagentHandle:
+        """The next turn of a conversation: a new run of the same request, by the conversation's owner.
+
+        Args:
+            handle: Of the conversation's last run, or of any earlier one.
+            text: What the user says now.
+            correlation_id: As in a launch; the first run's is not taken over.
+            timeout_seconds, metadata, inputs: In place of the first run's. None = as they were.
+
+        Returns:
+            The new run's handle.
+
+        Raises:
+            SubagentLifecycleError: RUN_ACTIVE: a run of the conversation has not ended. UNKNOWN_HANDLE: there
+                is no such conversation for this session, or no longer. Else as `launch`.
+        """
+        calls = self._calls
+        target = checked_target(calls.scope, calls.target(handle))
+        store = calls.connections().store
+        changes = {
+            "correlation_id": correlation_id,
+            "timeout_seconds": timeout_seconds,
+            "metadata": metadata,
+            "inputs": inputs,
+        }
+        turn = NextTurn.of(target, store.run(reading.read_request(target.key)), text, changes)
+        kept = store.run(reading.read_conversation(target.key, turn.thread_id))
+        return calls.launch([turn.request], thread=turn.thread(kept))[0]
 
     def run(
         self, request: object = None, /, *, wait_seconds: float | None = None, **keywords: object
@@ -133,21 +175,29 @@ class SubagentLifecycle:
             return SubagentStatus.unknown(handle)
         return answers.status_of(target.handle, self._calls.view(target.key))
 
-    def wait(self, handle: object, timeout_seconds: float | None = None) -> SubagentTerminalState:
+    def wait(
+        self,
+        handle: object,
+        timeout_seconds: float | None = None,
+        *,
+        until: WaitUntil | str = WaitUntil.END,
+    ) -> SubagentTerminalState:
         """Waits for the run's end; inside a tool, the worker's slot is lent meanwhile.
 
         Args:
             timeout_seconds: 0 = look once. None = for ever.
+            until: "asked" = return also once the run, or one below it, asks something of a human: then
+                neither completed nor timed_out.
 
         Returns:
             How the run stands; where the time was over first, its diagnostic says if no worker runs it.
 
         Raises:
-            SubagentLifecycleError: timeout_seconds is negative or NaN. STORE_UNAVAILABLE: the store was
-                silent for 30 s, or when the time was over: then at most 1 s after timeout_seconds, or
-                within store_timeout_seconds (3 s) where that is longer.
+            SubagentLifecycleError: timeout_seconds is negative or NaN, or until another word.
+                STORE_UNAVAILABLE: the store was silent for 30 s, or when the time was over: then at most 1 s
+                after timeout_seconds, or within store_timeout_seconds (3 s) where that is longer.
         """
-        return self._calls.wait_for([handle], WaitClock(timeout_seconds))[0]
+        return self._calls.wait_for([handle], WaitClock(timeout_seconds), checked_until(until))[0]
 
     def wait_any(
         self, handles: Iterable[object], timeout_seconds: float | None = None
@@ -170,15 +220,23 @@ class SubagentLifecycle:
         Returns:
             One for each handle, in order.
         """
-        clock = WaitClock(timeout_seconds)
-        return tuple(self._calls.wait_for([handle], clock)[0] for handle in handles)
+        return self._calls.wait_for_all(list(handles), WaitClock(timeout_seconds))
 
     def result(self, handle: object) -> SubagentResult:
         """What the run came to, the same each time; NOT_READY while it goes on."""
         target = self._calls.target(handle)
         if target is None:
             return SubagentResult.unknown(handle)
-        return answers.result_of(target.handle, self._calls.found(target))
+        return answers.result_of(target.handle, self._calls.outcome(target.key))
+
+    def results(self, handles: Iterable[object]) -> tuple[SubagentResult, ...]:
+        """As `result` for several runs, in few round trips.
+
+        Returns:
+            One for each handle, in order.
+        """
+        targets = [(handle, self._calls.target(handle)) for handle in handles]
+        return answers.results_of(targets, self._calls.outcomes([target for _, target in targets]))
 
     def full_text(self, handle: object) -> str | None:
         """The whole of the last text, where the result's summary is cut; None while the run goes on."""
@@ -243,7 +301,7 @@ class SubagentLifecycle:
     def reconnect(self, handle: object) -> SubagentReconnectResult:
         """Whether the handle still leads to a run, after whatever restart; it never starts one."""
         target = self._calls.target(handle)
-        return answers.reconnect_of(self._calls.view(target.key) if target else None)
+        return answers.reconnect_of(self._calls.state(target.key) if target else None)
 
     def list(
         self, *, session_id: str | None = None, offset: int = 0, limit: int = 100

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     # An application that only launches need not pay for the import of the declarations.
     from retinue.agents.effective import Inheritance
     from retinue.agents.grants import Grant
+    from retinue.client.documents import DocumentOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class ParentBinding:
         grant: What it and all its ancestors were granted.
         inheritance: What the child may take over.
         working_directory: The parent's, relative to the workspace root.
+        document: The document that its agent stands in. None = workers have the agent.
     """
 
     tenant: str
@@ -50,6 +52,7 @@ class ParentBinding:
     grant: Grant
     inheritance: Inheritance
     working_directory: str | None
+    document: DocumentOrigin | None = None
 
 
 class ParentRun(Protocol):

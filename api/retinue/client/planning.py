@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,19 +12,22 @@ from pathlib import PurePosixPath
 from retinue.agents import Grant
 from retinue.agents.api_name import api_name
 from retinue.agents.grants import check_known_toolsets
+from retinue.agents.output_validator import check_is_schema
 from retinue.agents.roster import LIST_AGENTS, RUN_AGENT, SEND_MESSAGE
 from retinue.broker.catalogue import AgentEntry, CatalogueSnapshot
 from retinue.broker.envelope import EnvelopeTemplate, WakeUpKind
 from retinue.broker.routes import queue_for, queue_key
 from retinue.broker.settings import Settings
+from retinue.client.documents import DocumentOrigin, agent_of, check_document_tools, document_of
 from retinue.client.parent import ParentBinding
-from retinue.client.ticket import Ticket
+from retinue.client.ticket import JoinedThread, Ticket
 from retinue.contract import (
     ErrorCode,
     OnParentEnd,
     Role,
     SubagentLaunchRequest,
     SubagentLifecycleError,
+    canonical_json,
     request_digest,
     task_id,
 )
@@ -71,9 +75,9 @@ class LaunchPlanner:
         parent: ParentBinding | None = None,
         slot: str | None = None,
         slot_tool: str = "",
-        thread_id: str | None = None,
-        thread_ttl_s: int | None = None,
+        thread: JoinedThread | None = None,
         by_model: bool = False,
+        background: bool = False,
     ) -> Plan:
         """The launch of one run.
 
@@ -85,21 +89,26 @@ class LaunchPlanner:
             parent: The launching run. None = a root.
             slot: The parent's call that waits for it (iteration:index).
             slot_tool: The tool that is called there.
-            thread_id: Where it writes its messages. None = a thread of its own.
-            thread_ttl_s: How long that is kept after its end. None = a root's as a conversation, a child's
-                as a result.
+            thread: Where it writes its messages. None = a thread of its own: a root's is kept as a
+                conversation, a child's as a result.
             by_model: A model asks: a leaf may only delegate to the sub-agents that its declaration names.
+            background: No call waits for it, and its parent's model is told of its end.
 
         Raises:
             SubagentLifecycleError: Names field, limit and mend.
         """
         settings = self._settings
         request = _within(request, parent)
-        name = request.agent or settings.delegation.default_agent_name
+        asked = agent_of(request, settings.delegation.default_agent_name)
+        name = thread.owner if thread and thread.owner else asked
+        document = document_of(request, name, run_id, parent)
         self._check_session(request, session_id)
-        entry = self._agent(request, snapshot, name)
+        entry = self._agent(request, snapshot, name, document)
+        check_document_tools(request, snapshot)
         self._check_inputs(request, name, entry)
-        self._check_roster(request, name, parent if by_model else None)
+        if request.output_schema is not None:
+            check_is_schema(request.output_schema)
+        self._check_roster(request, asked, parent if by_model else None)
         self._check_provider(request, snapshot, entry)
         self._check_toolsets(request, snapshot, parent)
         self._check_blocked_tools(request, snapshot)
@@ -115,37 +124,45 @@ class LaunchPlanner:
             provider=request.provider or (entry.provider if entry else None),
             model=request.model or (entry.model if entry else None),
             inherited=parent.inheritance if parent else None,
+            document=document.run_id if document and request.agent_spec is None else None,
+            group=thread.group if thread else None,
+            thread=thread.thread_id if thread and thread.continues else None,
         )
         correlation = request.correlation_id
-        queue = queue_for(name, settings, entry.queue if entry else None)
-        default_ttl = settings.result_ttl_seconds if parent else settings.conversation_ttl_seconds
+        queue, step = queue_for(name, settings, entry.queue if entry else None), request.priority.step
+        request_json = request.to_json()
+        is_conversation = parent is None or thread is not None
+        thread_ttl_s = settings.conversation_ttl_seconds if is_conversation else settings.result_ttl_seconds
         limits = request.limits
         most_children = limits.max_children if limits and limits.max_children is not None else None
         new_run = NewRun(
             run_id=run_id,
-            digest=request_digest(request),
-            request_json=ticket.to_json(),
+            digest=_digest(request_digest(request, as_json=request_json), thread),
+            request_json=ticket.to_json(request_json),
             agent=name,
             agent_json=json.dumps(name),
             queue=queue,
-            priority=request.priority.step,
+            priority=step,
             correlation=correlation_digest(session_id, correlation) if correlation else None,
             return_duplicate=request.on_duplicate.value == "return",
             slot=slot,
             slot_tool=slot_tool,
             timeout_ms=round((request.timeout_seconds or 0) * 1000) or (1 if request.timeout_seconds else 0),
             max_iterations=request.max_iterations or settings.max_iterations,
-            thread_id=thread_id or run_id,
-            thread_ttl_s=default_ttl if thread_ttl_s is None else thread_ttl_s,
+            thread_id=thread.thread_id if thread else run_id,
+            thread_ttl_s=thread_ttl_s,
             first_message=_first_message(request),
             abandon=request.on_parent_end is OnParentEnd.ABANDON,
             max_live_children=_lower(most_children, settings.max_live_children),
             max_depth=max_depth,
             grant_json=_narrowing(request),
             result_ttl_s=settings.result_ttl_seconds,
-            broker_list=queue_key(queue, request.priority.step) if self._template else None,
-            envelope=self._envelope(tenant, run_id, name, queue, request.priority.step, parent),
-            lacks_worker=not snapshot.can_run(name),
+            broker_list=queue_key(queue, step) if self._template else None,
+            envelope=self._envelope(tenant, run_id, name, queue, step, parent),
+            lacks_worker=not snapshot.can_run("" if document else name),
+            document=document.digest if document else None,
+            background=background,
+            continues=thread.continues if thread else None,
         )
         return Plan(new_run, ticket, settings.result_ttl_seconds + settings.conversation_ttl_seconds)
 
@@ -175,7 +192,11 @@ class LaunchPlanner:
             )
 
     def _agent(
-        self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot, name: str
+        self,
+        request: SubagentLaunchRequest,
+        snapshot: CatalogueSnapshot,
+        name: str,
+        document: DocumentOrigin | None,
     ) -> AgentEntry | None:
         if snapshot.is_empty:
             raise SubagentLifecycleError(
@@ -184,6 +205,8 @@ class LaunchPlanner:
                 mend="start a worker: `retinue worker your.agents.module`",
                 code=ErrorCode.NO_WORKER,
             )
+        if document is not None:
+            return None  # an agent of that name that workers have is another one
         found = snapshot.agent(name)
         if found is None and request.agent is not None:
             raise SubagentLifecycleError(
@@ -219,10 +242,12 @@ class LaunchPlanner:
         self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot, entry: AgentEntry | None
     ) -> None:
         """Refuses a name that no worker has. An agent that names none may still get one from elsewhere."""
-        known = {*snapshot.providers, *self._settings.providers}
         declared = entry.provider if entry else None
         provider = request.provider or declared
-        if provider is not None and provider not in known:
+        if provider is None:
+            return
+        known = {*snapshot.providers, *self._settings.providers}
+        if provider not in known:
             whose = "" if request.provider else f", which the agent {entry.name!r} declares" if entry else ""
             raise SubagentLifecycleError(
                 f"no provider is named {provider!r}{whose}{_near(provider, known)}",
@@ -235,8 +260,11 @@ class LaunchPlanner:
     def _check_toolsets(
         self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot, parent: ParentBinding | None
     ) -> None:
+        if request.allowed_toolsets is None:
+            return
         check_known_toolsets(request.allowed_toolsets, snapshot.toolsets)
-        (parent.grant if parent else Grant()).check_not_broadened(request.allowed_toolsets)
+        if parent is not None:
+            parent.grant.check_not_broadened(request.allowed_toolsets)
 
     def _check_blocked_tools(self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot) -> None:
         """Refuses to block what there is not: a misspelt name would leave the tool open."""
@@ -308,7 +336,14 @@ def _within(request: SubagentLaunchRequest, parent: ParentBinding | None) -> Sub
 
 def _first_message(request: SubagentLaunchRequest) -> str:
     text = request.goal if not request.context else f"{request.goal}\n\nContext:\n{request.context}"
-    return json.dumps({"role": "user", "content": text}, ensure_ascii=False, separators=(",", ":"))
+    return f'{{"role":"user","content":{canonical_json(text)}}}'
+
+
+def _digest(digest: str, thread: JoinedThread | None) -> str:
+    """The same request for another conversation asks for another run."""
+    if thread is None or thread.continues is None:
+        return digest
+    return hashlib.sha256(f"{digest}\0{thread.thread_id}".encode()).hexdigest()
 
 
 def _narrowing(request: SubagentLaunchRequest) -> str | None:

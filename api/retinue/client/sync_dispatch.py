@@ -7,32 +7,36 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from retinue.client.batch import LaunchBatch
 from retinue.client.clock import WaitClock
 from retinue.client.connections import Connections, connections_for
-from retinue.client.dispatch import Dispatch
+from retinue.client.dispatch import Dispatch, Slot
 from retinue.client.reads import chunks, places_of
 from retinue.client.scope import Scope, Target
-from retinue.client.waited import WaitedRuns
+from retinue.client.ticket import JoinedThread
+from retinue.client.waited import Awaited, LastOfPart, WaitedRuns
 from retinue.contract import (
     ErrorCode,
     SubagentHandle,
     SubagentLaunchRequest,
     SubagentLifecycleError,
     SubagentTerminalState,
+    WaitUntil,
 )
 from retinue.store import control, reading
-from retinue.store.call import RunKey
-from retinue.store.reading import RunResult, RunView
+from retinue.store.call import RunKey, ScriptCall
+from retinue.store.reading import Outcome, RunResult, RunView
 from retinue.store.subscription import Wake
 
 if TYPE_CHECKING:
     from retinue.broker.settings import Settings
     from retinue.client.planning import LaunchPlanner
+
+T = TypeVar("T")
 
 
 class SyncDispatch(Dispatch):
@@ -82,27 +86,36 @@ class SyncDispatch(Dispatch):
         """A run's record."""
         return self.connections().store.run(reading.read_status(key))
 
-    def views(self, run_keys: Sequence[RunKey], *, limit_s: float | None = None) -> dict[str, RunView | None]:
-        """The records of several runs, by id.
+    def state(self, key: RunKey) -> RunView | None:
+        """A run's state, phase and agent."""
+        return self.connections().store.run(reading.read_state(key))
 
-        Args:
-            limit_s: Longest time for each round trip, in seconds; None = as for any call.
-        """
-        found: dict[str, RunView | None] = {}
-        for chunk in chunks(run_keys):
-            reads = [reading.read_status(key) for key in chunk]
-            views = self.connections().store.run_all(reads, limit_s=limit_s)
-            found |= {key.run_id: view for key, view in zip(chunk, views, strict=True)}
-        return found
+    def views(self, run_keys: Sequence[RunKey]) -> dict[str, RunView | None]:
+        """The records of several runs, by id."""
+        return self._read_all(reading.read_status, run_keys)
 
     def found(self, target: Target | None) -> RunResult | None:
         """A run with its result, request and steers."""
         return self.connections().store.run(reading.read_result(target.key)) if target else None
 
-    def launch(self, requests: Sequence[SubagentLaunchRequest]) -> tuple[SubagentHandle, ...]:
-        """Launches runs, all or none."""
+    def outcome(self, key: RunKey) -> Outcome:
+        """What a run came to."""
+        return self.connections().store.run(reading.read_outcome(key))
+
+    def outcomes(self, targets: Sequence[Target | None]) -> dict[str, Outcome]:
+        """What several runs came to, by id."""
+        return self._read_all(reading.read_outcome, [target.key for target in targets if target])
+
+    def launch(
+        self, requests: Sequence[SubagentLaunchRequest], *, thread: JoinedThread | None = None
+    ) -> tuple[SubagentHandle, ...]:
+        """Launches runs, all or none.
+
+        Args:
+            thread: The conversation that the only one of them goes on with.
+        """
         connections = self.connections()
-        batch = LaunchBatch(requests, self.scope)
+        batch = LaunchBatch(requests, self.scope, thread=thread)
         ring, store = connections.keyring.ring(), connections.store
         self._plan(connections, batch)
         while (call := batch.call()) is not None:
@@ -128,10 +141,25 @@ class SyncDispatch(Dispatch):
             # The cancel itself was accepted, and its mark stands.
             return
 
-    def wait_for(self, handles: Sequence[object], clock: WaitClock) -> tuple[SubagentTerminalState, ...]:
-        """Waits until one of the runs has ended, or the time is over."""
+    def wait_for(
+        self, handles: Sequence[object], clock: WaitClock, until: WaitUntil = WaitUntil.END
+    ) -> tuple[SubagentTerminalState, ...]:
+        """Waits until one of the runs has ended, or asks a human, or the time is over."""
+        waited = WaitedRuns([(handle, self.target(handle)) for handle in handles], clock, until)
+        with self.slot() as slot:
+            return waited.answer(self._awaited(waited, clock, slot))
+
+    def wait_for_all(self, handles: Sequence[object], clock: WaitClock) -> tuple[SubagentTerminalState, ...]:
+        """Waits until all of the runs have ended, or the time is over."""
         waited = WaitedRuns([(handle, self.target(handle)) for handle in handles], clock)
-        return waited.answer(self._first_end(waited, clock))
+        views: dict[str, RunView | None] = {}
+        with self.slot() as slot:
+            for part in waited.parts():
+                rest: LastOfPart | None = part
+                while rest is not None:
+                    views |= self._awaited(rest, clock, slot)
+                    rest = rest.rest(views)
+        return waited.answer_all(views)
 
     def watching(
         self, run_keys: Sequence[RunKey], *, confirm_s: float | None = None
@@ -143,27 +171,54 @@ class SyncDispatch(Dispatch):
         """
         return self.connections().subscriptions.watch_any(places_of(run_keys), confirm_s=confirm_s)
 
-    def _first_end(self, waited: WaitedRuns, clock: WaitClock) -> dict[str, RunView | None]:
-        if not waited.keys:
+    def _read_all(
+        self,
+        read: Callable[[RunKey], ScriptCall[T]],
+        run_keys: Sequence[RunKey],
+        *,
+        limit_s: float | None = None,
+    ) -> dict[str, T]:
+        """Reads several runs, by id.
+
+        Args:
+            limit_s: Longest time for each round trip, in seconds; None = as for any call.
+        """
+        store, found = self.connections().store, dict[str, T]()
+        for chunk in chunks(run_keys):
+            replies = store.run_all([read(key) for key in chunk], limit_s=limit_s)
+            found.update(zip((key.run_id for key in chunk), replies, strict=True))
+        return found
+
+    def _awaited(self, awaited: Awaited, clock: WaitClock, slot: Slot) -> dict[str, RunView | None]:
+        if not awaited.keys:
             return {}
         usual_s = self.settings.store_timeout_seconds
+        wake: Wake | None = None
         with ExitStack() as stack:
-            wake = stack.enter_context(self.watching(waited.keys, confirm_s=clock.pause(usual_s)))
-            is_lent = False
+            if self._is_heard(awaited.watched) and not clock.is_over:
+                wake = stack.enter_context(self.watching(awaited.watched))
             while True:
                 pause_s = clock.pause()
                 try:
-                    views = self.views(waited.keys, limit_s=clock.read_limit_s(usual_s))
+                    limit_s = clock.read_limit_s(usual_s)
+                    views = self._read_all(awaited.read, awaited.keys, limit_s=limit_s)
                     clock.answered()
                 except SubagentLifecycleError as error:
                     pause_s = clock.outage_pause(error)
                 else:
-                    if waited.is_enough(views):
+                    if awaited.is_enough(views):
                         return views
-                if not is_lent:
-                    stack.enter_context(self.lent())
-                    is_lent = True
+                if wake is None:
+                    # Asks the server, so only who has to wait does; the next look shows what ended before.
+                    confirm_s = clock.pause(usual_s)
+                    wake = stack.enter_context(self.watching(awaited.watched, confirm_s=confirm_s))
+                    continue
+                slot.lend()
                 wake.wait(pause_s)
+
+    def _is_heard(self, run_keys: Sequence[RunKey]) -> bool:
+        """Whether a watch costs no round trip, and a look before it would only be one more."""
+        return self.connections().subscriptions.hears(places_of(run_keys))
 
     def _plan(self, connections: Connections, batch: LaunchBatch) -> None:
         planner = self._planner_of(connections)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,49 @@ FULL_TEXT_MAX_CHARS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class GroupPlace:
+    """Where a run stands that a member of a group asked another member for.
+
+    Args:
+        conversations: Threads of the conversations around the run's own, by the group's registered name.
+        caller: Registered name of the member that waits for the answer.
+        depth: Messages above it, up to the conversation that was not asked for by a member.
+        counted_on: The run whose record counts the group's messages: the owner of that conversation.
+    """
+
+    conversations: Mapping[str, str]
+    caller: str
+    depth: int
+    counted_on: str
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Plain JSON values."""
+        return {
+            "conversations": dict(self.conversations),
+            "caller": self.caller,
+            "depth": self.depth,
+            "counted_on": self.counted_on,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedThread:
+    """A thread that outlives the run, and may have been begun by an earlier one.
+
+    Args:
+        thread_id: Which.
+        owner: The agent that it was handed off to, which answers in place of the request's. None = never.
+        continues: The run whose conversation goes on. None = the thread is that of a pair in a group.
+        group: The run's place in that group.
+    """
+
+    thread_id: str
+    owner: str | None = None
+    continues: str | None = None
+    group: GroupPlace | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Ticket:
     """A launch as it is kept with the run.
 
@@ -26,6 +70,9 @@ class Ticket:
         role: The effective one, after the depth limit.
         provider, model: As advertised at launch, for the handle. None = not known then.
         inherited: What the run may take over from its parent. None = a root.
+        group: Its place, where a member of a group asked for it.
+        thread: The conversation that it goes on with. None = one that it begins, or a group's.
+        document: The run whose launch brought the document of this run's agent. None = its own, if any.
     """
 
     request: SubagentLaunchRequest
@@ -33,17 +80,31 @@ class Ticket:
     provider: str | None = None
     model: str | None = None
     inherited: Inheritance | None = None
+    group: GroupPlace | None = None
+    thread: str | None = None
+    document: str | None = None
 
-    def to_json(self) -> str:
-        """As it is stored; fields that say nothing are left out."""
-        value: dict[str, Any] = {"request": json.loads(self.request.to_json()), "role": self.role.value}
+    def to_json(self, request_json: str | None = None) -> str:
+        """As it is stored; fields that say nothing are left out.
+
+        Args:
+            request_json: What request.to_json() gave, if it is in hand.
+        """
+        value: dict[str, Any] = {"role": self.role.value}
+        if self.group is not None:
+            value["group"] = self.group.to_dict()
+        if self.thread is not None:
+            value["thread"] = self.thread
+        if self.document is not None:
+            value["document"] = self.document
         if self.provider is not None:
             value["provider"] = self.provider
         if self.model is not None:
             value["model"] = self.model
         if self.inherited is not None:
             value["inherited"] = self.inherited.model_dump(mode="json", exclude_defaults=True)
-        return canonical_json(value)
+        # A request may hold 50,000 characters: it goes in as the text that it is already.
+        return f'{{"request":{request_json or self.request.to_json()},{canonical_json(value)[1:]}'
 
     @classmethod
     def from_json(cls, text: str) -> Ticket:
@@ -55,7 +116,15 @@ class Ticket:
             provider=value.get("provider"),
             model=value.get("model"),
             inherited=_inheritance(value.get("inherited")),
+            group=None if (group := value.get("group")) is None else GroupPlace(**group),
+            thread=value.get("thread"),
+            document=value.get("document"),
         )
+
+
+def metadata_in(ticket_json: str) -> Mapping[str, JsonValue]:
+    """The metadata of the request in a stored ticket, without checking the rest of it again."""
+    return json.loads(ticket_json)["request"].get("metadata", {})
 
 
 def _inheritance(value: Any) -> Inheritance | None:

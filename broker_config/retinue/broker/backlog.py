@@ -23,7 +23,7 @@ class QueuedRun:
         member: How it stands in the indexes.
         since_ms: When it was queued; epoch milliseconds of the server, as the next.
         not_before_ms: Its back-off: before that, no wake-up of it is sent again.
-        agent: Who is to run it; "" = any worker can.
+        agent: Who is to run it; "" = any worker can, as with one that a document came along for.
         was_claimed: Whether it has been on a worker before.
         lacks_worker: Whether it says that no live worker can run it.
     """
@@ -82,15 +82,17 @@ class Backlog:
     async def _read(self, heads: list[tuple[int, str]]) -> list[QueuedRun]:
         records = [RunKey(*keys.split_member(member)).record for _, member in heads]
         replies = await run_pipeline(
-            self._link, [("HMGET", record, "ph", "ra", "ag", "st") for record in records]
+            self._link, [("HMGET", record, "ph", "ra", "ag", "st", "doc") for record in records]
         )
         found: list[QueuedRun] = []
         for (since, member), reply in zip(heads, replies, strict=True):
-            phase, not_before, agent, state = map(text, reply)
+            phase, not_before, agent, state, document = map(text, reply)
             if phase in (Phase.QUEUED, Phase.NO_WORKER):
                 claimed = state != SubagentState.PENDING
                 lacks = phase == Phase.NO_WORKER
-                found.append(QueuedRun(member, since, int(not_before), agent, claimed, lacks))
+                found.append(
+                    QueuedRun(member, since, int(not_before), "" if document else agent, claimed, lacks)
+                )
         return found
 
 

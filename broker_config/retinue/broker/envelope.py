@@ -81,17 +81,17 @@ class EnvelopeTemplate:
             queue: Where it is going to be pushed.
             priority: 0 (first) to 9.
         """
-        quote = json.dumps
-        body = f"[[{quote(tenant)}, {quote(run_id)}]{self.body_end}"
+        # Names may hold anything; a tenant and an id have no character that JSON would escape.
+        body = f'[["{tenant}", "{run_id}"]{self.body_end}'
         values = {
             "body": f'"{base64.b64encode(body.encode()).decode()}"',
-            "task": quote(kind.task_name),
-            "id": quote(task_id(run_id, wakeup)),
-            "shadow": quote(agent),
-            "root": quote(root_task_id),
-            "parent": "null" if parent_task_id is None else quote(parent_task_id),
-            "run": quote(run_id),
-            "queue": quote(queue),
+            "task": f'"{kind.task_name}"',
+            "id": f'"{task_id(run_id, wakeup)}"',
+            "shadow": json.dumps(agent),
+            "root": f'"{root_task_id}"',
+            "parent": "null" if parent_task_id is None else f'"{parent_task_id}"',
+            "run": f'"{run_id}"',
+            "queue": json.dumps(queue),
             "priority": str(priority),
         }
         parts = [self.texts[0]]

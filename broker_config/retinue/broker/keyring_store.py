@@ -94,10 +94,12 @@ class KeyringStore:
             StoreError, SettingsError: As for `ring`.
         """
         ring = self.ring()
-        if self._configured is None and key_id(handle) not in ring.kids:
-            # Another process may have rotated the keys since.
-            ring = self._read()
-        return ring.verify(tenant, handle)
+        if ring.verify(tenant, handle):
+            return True
+        if self._configured is not None or key_id(handle) in ring.kids:
+            return False
+        # Another process may have rotated the keys since.
+        return self._read().verify(tenant, handle)
 
     def _read(self) -> Keyring:
         ring = self._store.run(read_ring())
@@ -123,9 +125,11 @@ class AsyncKeyringStore:
     async def verify(self, tenant: str, handle: SubagentHandle) -> bool:
         """Mirrors `KeyringStore.verify`."""
         ring = await self.ring()
-        if self._configured is None and key_id(handle) not in ring.kids:
-            ring = await self._read()
-        return ring.verify(tenant, handle)
+        if ring.verify(tenant, handle):
+            return True
+        if self._configured is not None or key_id(handle) in ring.kids:
+            return False
+        return (await self._read()).verify(tenant, handle)
 
     async def _read(self) -> Keyring:
         ring = await self._store.run(read_ring())

@@ -22,7 +22,7 @@ from retinue.contract import PARTITIONS, RetinueError, StoreError, StoreUnavaila
 from retinue.store import control, keys
 from retinue.store.call import RunKey, ScriptCall, text
 from retinue.store.control import NeedsSweep
-from retinue.store.replies import Ended
+from retinue.store.replies import Ended, Queued
 from retinue.store.store import AsyncStore
 
 T = TypeVar("T")
@@ -158,7 +158,7 @@ class Reaper:
         match reply:
             case NeedsSweep():
                 await sweep(self._store, self._waker, run)
-            case Ended(wakeup=wakeup):
+            case Ended(wakeup=wakeup) | Queued(wakeup=wakeup):
                 if wakeup is not None:
                     await self._waker.send(wakeup)
             case None:

@@ -33,23 +33,23 @@ async def resend(
     Raises:
         StoreError: The store could not be asked.
     """
-    able = [run.member for run in runs if snapshot.can_run(run.agent)]
+    able = {run.member: run.agent for run in runs if snapshot.can_run(run.agent)}
 
     async def rewake(run: RunKey) -> WakeUp | None:
         call = control.rewake(run, first_ms=FIRST_BACKOFF_MS, longest_ms=LONGEST_BACKOFF_MS)
         wakeup = await store.run(call)
-        return wakeup and replace(wakeup, queue=_queue_towards(snapshot, wakeup))
+        return wakeup and replace(wakeup, queue=_queue_towards(snapshot, wakeup.queue, able[run.member]))
 
-    wakeups = await each_run(able, rewake)
+    wakeups = await each_run(list(able), rewake)
     if wakeups:
         await waker.send(*wakeups)
     return len(wakeups)
 
 
-def _queue_towards(snapshot: CatalogueSnapshot, wakeup: WakeUp) -> str:
-    serving = [worker for worker in snapshot.workers.values() if wakeup.queue in worker.queues]
-    if serving and all(not wakeup.agent or wakeup.agent in worker.agents for worker in serving):
-        return wakeup.queue
+def _queue_towards(snapshot: CatalogueSnapshot, queue: str, agent: str) -> str:
+    serving = [worker for worker in snapshot.workers.values() if queue in worker.queues]
+    if serving and all(not agent or agent in worker.agents for worker in serving):
+        return queue
     # Nobody serves the queue, or a worker that cannot run the agent may take the message from it.
-    capable = snapshot.capable_workers(wakeup.agent) or list(snapshot.workers.values())
+    capable = snapshot.capable_workers(agent) or list(snapshot.workers.values())
     return random.choice(capable).private_queue

@@ -29,7 +29,14 @@ from retinue.broker.addresses import for_kombu, for_redis, place
 from retinue.broker.provider_settings import LlmOverride, ProviderSettings, with_openai
 from retinue.broker.running_store import running_store_url
 from retinue.broker.settings_faults import fault_of_file, first_fault, misspelt_variables
-from retinue.broker.settings_sections import DelegationSettings, Durability, HandleKeySettings, Names
+from retinue.broker.settings_sections import (
+    DelegationSettings,
+    Durability,
+    GroupSettings,
+    HandleKeySettings,
+    Names,
+)
+from retinue.broker.tool_settings import AgentSpecSettings, McpSettings, RemoteToolSettings
 from retinue.contract.errors import SettingsError
 from retinue.store.urls import ServerAddress, names_one_server, without_password
 
@@ -112,6 +119,20 @@ class Settings(BaseSettings):
     delegation: DelegationSettings = Field(
         default_factory=DelegationSettings, description="Rules for every launch, whoever makes it."
     )
+    groups: GroupSettings = Field(default_factory=GroupSettings, description="Limits of groups of agents.")
+    parallel_calls: bool = Field(
+        default=True,
+        description="Whether the calls of one response run side by side. False = one by one, in its order.",
+    )
+    agent_spec: AgentSpecSettings = Field(
+        default_factory=AgentSpecSettings, description="Rules for Agent Spec documents."
+    )
+    remote_tools: RemoteToolSettings = Field(
+        default_factory=RemoteToolSettings, description="Rules for RemoteTools of Agent Spec documents."
+    )
+    mcp: McpSettings = Field(
+        default_factory=McpSettings, description="Rules for MCP tools of Agent Spec documents."
+    )
     workspace_root: Path | None = Field(
         default=None,
         description="Directory that holds each working_directory. None = launches that name one are refused.",
@@ -135,6 +156,11 @@ class Settings(BaseSettings):
         ge=0,
         allow_inf_nan=False,
         description="How long a cancelled tool may clean up, in seconds. 0 = not at all.",
+    )
+    approval_ttl_seconds: int = Field(
+        default=86_400,
+        ge=1,
+        description="How long a human may take to approve or answer a call, in seconds; then it is denied.",
     )
     losses_before_worker_lost: int = Field(
         default=3, ge=1, description="Counted losses of a run's worker after which it fails with WORKER_LOST."

@@ -39,11 +39,29 @@ class DelegationSettings(BaseModel):
     blocked_tools: Names = Field(
         default=(), description="Tools that no run may use. Empty = none is blocked."
     )
+    background: bool = Field(
+        default=False,
+        description="Models may let sub-agents work in the background, unless AgentConfig says otherwise.",
+    )
     default_agent_name: str = Field(
         default="assistant",
         min_length=1,
         max_length=64,
         description="Name shown for a run without `agent`: generic instructions, the granted toolsets.",
+    )
+
+
+class GroupSettings(BaseModel):
+    """Limits of the groups of Agent Spec: whatever reaches one ends INTERRUPTED, with its last text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    max_rounds: int = Field(
+        default=100, ge=0, description="Messages among a group's members in one run of it. 0 = none allowed."
+    )
+    max_handoffs: int = Field(default=20, ge=0, description="Handoffs of one run. 0 = none allowed.")
+    max_depth: int = Field(
+        default=4, ge=0, description="Messages above a member's run, each sent to answer the one before."
     )
 
 

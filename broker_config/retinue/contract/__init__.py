@@ -6,6 +6,7 @@ package imports it, and the client re-exports what callers need.
 
 from .canonical import canonical_json
 from .classification import ErrorClassification
+from .document import SENSITIVE_FIELDS, document_digest, document_name, server_tools
 from .errors import (
     AgentSpecError,
     DeclarationError,
@@ -37,6 +38,7 @@ from .ids import (
 from .keyring import SECRET_MIN_BYTES, HandleKey, HandleKeyState, Keyring
 from .limits import (
     AGENT_NAME_MAX_CHARS,
+    AGENT_SPEC_MAX_BYTES,
     CONTEXT_MAX_CHARS,
     CORRELATION_ID_MAX_CHARS,
     COUNT_MAX,
@@ -48,6 +50,7 @@ from .limits import (
     METADATA_MAX_BYTES,
     NAME_MAX_CHARS,
     NAMES_MAX_COUNT,
+    OUTPUT_SCHEMA_MAX_BYTES,
     PAYLOAD_MAX_BYTES,
     REASON_MAX_CHARS,
     SESSION_ID_MAX_CHARS,
@@ -56,6 +59,15 @@ from .limits import (
     TENANT_MAX_CHARS,
     TIMEOUT_MAX_SECONDS,
     WORKING_DIRECTORY_MAX_CHARS,
+)
+from .pending import (
+    DecisionRefusal,
+    PendingRequest,
+    RequestKind,
+    SubagentDecision,
+    WaitUntil,
+    parse_request_id,
+    request_id,
 )
 from .request import (
     LaunchLimits,
@@ -80,6 +92,7 @@ from .usage import Usage
 
 __all__ = [
     "AGENT_NAME_MAX_CHARS",
+    "AGENT_SPEC_MAX_BYTES",
     "CONTEXT_MAX_CHARS",
     "CONTRACT_VERSION",
     "CORRELATION_ID_MAX_CHARS",
@@ -93,11 +106,13 @@ __all__ = [
     "METADATA_MAX_BYTES",
     "NAMES_MAX_COUNT",
     "NAME_MAX_CHARS",
+    "OUTPUT_SCHEMA_MAX_BYTES",
     "PARTITIONS",
     "PAYLOAD_MAX_BYTES",
     "PHASES_OF",
     "REASON_MAX_CHARS",
     "SECRET_MIN_BYTES",
+    "SENSITIVE_FIELDS",
     "SESSION_ID_MAX_CHARS",
     "STEER_MAX_CHARS",
     "SUMMARY_MAX_CHARS",
@@ -107,6 +122,7 @@ __all__ = [
     "TRANSITIONS",
     "WORKING_DIRECTORY_MAX_CHARS",
     "AgentSpecError",
+    "DecisionRefusal",
     "DeclarationError",
     "ErrorClassification",
     "ErrorCode",
@@ -119,8 +135,10 @@ __all__ = [
     "OnDone",
     "OnDuplicate",
     "OnParentEnd",
+    "PendingRequest",
     "Phase",
     "Priority",
+    "RequestKind",
     "RetinueError",
     "Role",
     "SettingsError",
@@ -132,6 +150,7 @@ __all__ = [
     "StoreReplyError",
     "StoreUnavailableError",
     "SubagentCancelResult",
+    "SubagentDecision",
     "SubagentHandle",
     "SubagentLaunchRequest",
     "SubagentLifecycleError",
@@ -141,16 +160,22 @@ __all__ = [
     "SubagentStatus",
     "SubagentTerminalState",
     "Usage",
+    "WaitUntil",
     "bound_text",
     "canonical_json",
     "child_run_id",
     "coerce_handle",
+    "document_digest",
+    "document_name",
     "is_run_id",
     "new_run_id",
+    "parse_request_id",
     "parse_task_id",
     "partition_of",
     "partition_of_run",
     "request_digest",
+    "request_id",
+    "server_tools",
     "task_id",
     "validate_agent_name",
     "validate_session",

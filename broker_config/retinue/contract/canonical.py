@@ -16,6 +16,7 @@ from .checks import Check, encoding_fault, type_fault
 from .errors import SubagentLifecycleError
 from .limits import JSON_INT_MAX_BITS, JSON_MAX_DEPTH
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _PLAIN = "plain JSON: mappings with text keys, lists, texts, finite numbers, booleans and None"
 
 
@@ -26,7 +27,7 @@ def canonical_json(value: object) -> str:
         ValueError: NaN or an infinity in it.
         TypeError: something in it that JSON has no form for.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def json_object(*, max_bytes: int) -> Check:

@@ -39,6 +39,8 @@ def encoding_fault(text: str) -> str | None:
     """What keeps a text out of the store and of UTF-8, in words; None if nothing does."""
     if "\0" in text:
         return "contains a NUL character"
+    if text.isascii():
+        return None
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -58,7 +60,7 @@ def text(*, max_chars: int, blank: bool = False) -> Callable[[str, object], str]
             raise SubagentLifecycleError(
                 f"has {len(value):,} characters", field=field, limit=limit, mend=mend
             )
-        if not blank and not value.strip():
+        if not blank and (not value or value.isspace()):
             mend = "say something in it"
             raise SubagentLifecycleError("is blank", field=field, limit=limit, mend=mend)
         wrong = encoding_fault(value)

@@ -39,6 +39,8 @@ class ErrorCode(StrEnum):
     PARENT_ENDED = "PARENT_ENDED"  # terminal, cancelled, or no longer owned by the caller
     NO_PARENT = "NO_PARENT"  # neither a session nor a running parent
     NO_WORKER = "NO_WORKER"
+    RUN_ACTIVE = "RUN_ACTIVE"  # a live run still writes to the conversation
+    UNKNOWN_HANDLE = "UNKNOWN_HANDLE"  # no such run for this caller, or no longer
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
     LAUNCH_UNKNOWN = "LAUNCH_UNKNOWN"  # may have happened: `handle` tells, once the store answers
     WRONG_LOOP = "WRONG_LOOP"  # a sync call on a running event loop

@@ -48,6 +48,12 @@ class EventType(StrEnum):
     ATTEMPT_LOST = "attempt.lost"
 
 
+_ASKED: Final = frozenset(
+    {"iteration", "index", "tool", "call_id", "arguments", "argument_hash", "expires_ms"}
+)
+# decision: approved, denied, answered, expired, or withdrawn by the run's end.
+_DECIDED: Final = frozenset({"iteration", "index", "decision", "reason"})
+
 EVENT_KEYS: Final[Mapping[EventType, frozenset[str]]] = MappingProxyType(
     {
         EventType.RUN_CREATED: frozenset({"agent", "parent_id", "path"}),
@@ -66,10 +72,10 @@ EVENT_KEYS: Final[Mapping[EventType, frozenset[str]]] = MappingProxyType(
         EventType.STEER_DELIVERED: frozenset({"steer", "iteration"}),
         EventType.STEER_MISSED: frozenset({"steer"}),
         EventType.CANCEL_REQUESTED: frozenset({"kind", "reason"}),
-        EventType.APPROVAL_REQUESTED: frozenset({"iteration", "index"}),
-        EventType.APPROVAL_DECIDED: frozenset({"iteration", "index", "decision"}),
-        EventType.INPUT_REQUESTED: frozenset({"iteration", "index"}),
-        EventType.INPUT_ANSWERED: frozenset({"iteration", "index"}),
+        EventType.APPROVAL_REQUESTED: _ASKED,
+        EventType.APPROVAL_DECIDED: _DECIDED,
+        EventType.INPUT_REQUESTED: _ASKED,
+        EventType.INPUT_ANSWERED: _DECIDED,
         EventType.BUDGET_WARNING: frozenset({"name", "used", "limit"}),
         EventType.BUDGET_PAUSED: frozenset({"name", "used", "limit"}),
         EventType.ATTEMPT_LOST: frozenset({"attempt", "process", "counted"}),

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, cast
 
-from .checks import choice, count, optional, text, type_fault
+from .checks import Check, choice, count, optional, text, type_fault
 from .errors import SubagentLifecycleError
+from .identity import Remembered
 from .ids import is_run_id, validate_session
 from .limits import CORRELATION_ID_MAX_CHARS, NAME_MAX_CHARS
 
@@ -25,7 +26,7 @@ class Role(StrEnum):
     ORCHESTRATOR = "orchestrator"  # any registered agent as well
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class SubagentHandle:
     """A reference to one run. Whoever holds it, in the owning session, can watch and control the run.
 
@@ -71,24 +72,42 @@ class SubagentHandle:
         Raises:
             SubagentLifecycleError: a key is missing or unknown, or a value has the wrong type or form.
         """
-        if not isinstance(cast("object", value), Mapping):
-            raise type_fault("handle", value, "a SubagentHandle or the mapping of its fields")
+        return handle_of_checked(checked_fields(value))
+
+
+def checked_fields(value: Mapping[str, object]) -> dict[str, Any]:
+    """A handle's fields, each in its canonical form.
+
+    Raises:
+        SubagentLifecycleError: as for SubagentHandle.from_dict().
+    """
+    if not isinstance(cast("object", value), Mapping):
+        raise type_fault("handle", value, "a SubagentHandle or the mapping of its fields")
+    if value.keys() != _CHECKS.keys():
         missing = sorted(_CHECKS.keys() - value.keys())
-        if missing:
-            raise _fault("handle", f"lacks {', '.join(missing)}", "exactly the fields of to_dict()")
-        if len(value) != len(_CHECKS):
-            raise _fault("handle", "has unknown fields", "exactly the fields of to_dict()")
-        return cls(**{key: check(f"handle.{key}", value[key]) for key, check in _CHECKS.items()})
+        wrong = f"lacks {', '.join(missing)}" if missing else "has unknown fields"
+        raise _fault("handle", wrong, "exactly the fields of to_dict()")
+    return {key: check(place, value[key]) for key, (place, check) in _CHECKS.items()}
+
+
+def handle_of_checked(fields: Mapping[str, Any]) -> SubagentHandle:
+    """The handle of fields that checked_fields() has let through: it need not be checked again."""
+    made = SubagentHandle(**fields)
+    _well_formed.put(made, True)
+    return made
 
 
 def coerce_handle(value: object) -> SubagentHandle | None:
     """The value as a well-formed handle; None if it is not one. Never raises, whatever the value.
 
     Args:
-        value: a handle, or the mapping of its fields. A handle is checked too: its class does not.
+        value: a handle, or the mapping of its fields. A handle is checked too, unless from_dict() made it:
+            its class does not.
     """
     try:
         if isinstance(value, SubagentHandle):
+            if _well_formed.get(value):
+                return value
             return SubagentHandle.from_dict(value.to_dict())
         if isinstance(value, Mapping):
             return SubagentHandle.from_dict(cast("Mapping[str, object]", value))
@@ -133,7 +152,7 @@ def _created_at(place: str, value: object) -> float:
     return at
 
 
-_CHECKS: Final[Mapping[str, Any]] = {
+_FIELD_CHECKS: Final[Mapping[str, Check]] = {
     "contract_version": _contract_version,
     "subagent_id": _subagent_id,
     "parent_session_id": _session_id,
@@ -145,3 +164,5 @@ _CHECKS: Final[Mapping[str, Any]] = {
     "depth": count(min_count=0, max_count=1_000_000),
     "capability": text(max_chars=_CAPABILITY_MAX_CHARS),
 }
+_CHECKS: Final = {key: (f"handle.{key}", check) for key, check in _FIELD_CHECKS.items()}
+_well_formed: Final = Remembered[bool]()

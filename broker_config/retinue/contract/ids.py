@@ -23,6 +23,9 @@ _RUN_ID: Final = re.compile(r"sa-p([0-5][0-9]|6[0-3])-[a-z2-7]{26}", re.ASCII)
 _TASK_ID: Final = re.compile(r"(sa-p(?:[0-5][0-9]|6[0-3])-[a-z2-7]{26})\.(0|[1-9][0-9]{0,14})", re.ASCII)
 _TENANT: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_agent_text: Final = text(max_chars=AGENT_NAME_MAX_CHARS)
+_tenant_text: Final = text(max_chars=TENANT_MAX_CHARS)
+_session_text: Final = text(max_chars=SESSION_ID_MAX_CHARS)
 
 
 def partition_of(tenant: str, session_id: str) -> int:
@@ -91,7 +94,7 @@ def validate_agent_name(value: object, *, field: str = "agent") -> str:
     Raises:
         SubagentLifecycleError: it is not; names field, limit and mend.
     """
-    name = text(max_chars=AGENT_NAME_MAX_CHARS)(field, value)
+    name = _agent_text(field, value)
     if name != name.strip() or _CONTROL.search(name):
         raise SubagentLifecycleError(
             "has control characters, or blanks at its ends",
@@ -108,7 +111,7 @@ def validate_tenant(value: object, *, field: str = "tenant") -> str:
     Raises:
         SubagentLifecycleError: it is not; names field, limit and mend.
     """
-    tenant = text(max_chars=TENANT_MAX_CHARS)(field, value)
+    tenant = _tenant_text(field, value)
     if _TENANT.fullmatch(tenant) is None:
         raise SubagentLifecycleError(
             "has other characters than letters, digits, _ and -",
@@ -125,7 +128,7 @@ def validate_session(value: object, *, field: str = "session_id") -> str:
     Raises:
         SubagentLifecycleError: it is not; names field, limit and mend.
     """
-    session = text(max_chars=SESSION_ID_MAX_CHARS)(field, value)
+    session = _session_text(field, value)
     # Braces mark the hash tag of a key: a brace in a name could move the key to another slot.
     if _CONTROL.search(session) or "{" in session or "}" in session:
         raise SubagentLifecycleError(

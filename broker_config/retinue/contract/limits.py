@@ -8,7 +8,9 @@ GOAL_MAX_CHARS: Final = 16_000
 CONTEXT_MAX_CHARS: Final = 32_000
 METADATA_MAX_BYTES: Final = 8_192  # of sorted JSON with ASCII escapes, as json.dumps writes by default
 INPUTS_MAX_BYTES: Final = 65_536  # counted like metadata
-JSON_MAX_DEPTH: Final = 64  # of containers within containers in metadata and inputs
+OUTPUT_SCHEMA_MAX_BYTES: Final = 32_768  # counted like metadata; it goes along with every model request
+AGENT_SPEC_MAX_BYTES: Final = 262_144  # of an Agent Spec document in a request, counted like metadata
+JSON_MAX_DEPTH: Final = 64  # of containers within containers in metadata, inputs and output schemas
 JSON_INT_MAX_BITS: Final = 1_024  # of one integer; far more would be refused by json itself
 
 SUMMARY_MAX_CHARS: Final = 32_000

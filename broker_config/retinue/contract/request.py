@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, V
 
 from .canonical import canonical_json, json_object
 from .checks import Check, choice, count, name, names, optional, relative_path, seconds, text, type_fault
+from .document import agent_document
 from .errors import SubagentLifecycleError
 from .handle import Role
 from .ids import validate_agent_name, validate_session
@@ -23,6 +24,7 @@ from .limits import (
     METADATA_MAX_BYTES,
     NAME_MAX_CHARS,
 )
+from .output_schema import output_schema
 
 
 class OnDuplicate(StrEnum):
@@ -61,7 +63,8 @@ class _Checked(BaseModel):
     if not TYPE_CHECKING:  # the signature that type checkers see is the one pydantic makes of the fields
 
         def __init__(self, /, **fields: object) -> None:
-            unknown = [key for key in fields if key not in type(self).model_fields]
+            known = type(self).model_fields  # a property that costs: once, not once for each key
+            unknown = [key for key in fields if key not in known]
             if unknown:
                 raise _unknown_fields(type(self), unknown)
             error = None
@@ -154,9 +157,11 @@ class SubagentLaunchRequest(_Checked):
         "parent_session_id": _session,
         "correlation_id": name(max_chars=CORRELATION_ID_MAX_CHARS),
         "agent": _agent,
+        "agent_spec": optional(agent_document),
         "model": name(),
         "provider": name(),
         "inputs": optional(json_object(max_bytes=INPUTS_MAX_BYTES)),
+        "output_schema": optional(output_schema),
         "max_iterations": optional(count(min_count=1, max_count=COUNT_MAX)),
         "limits": _nested(LaunchLimits),
         "priority": choice(Priority),
@@ -175,10 +180,14 @@ class SubagentLaunchRequest(_Checked):
     allowed_toolsets: tuple[str, ...] | None = None  # None = what the parent has; () = none
     parent_session_id: str | None = None  # if given, it must be the caller's own session
     correlation_id: str | None = None  # unique within the session while the run is kept
-    agent: str | None = None  # None = the settings' default agent
+    agent: str | None = None  # None = the document's outermost, else the settings' default agent
+    agent_spec: Mapping[str, JsonValue] | None = Field(default=None, repr=False)  # agents by value
     model: str | None = None  # None = the agent's, then the settings'
     provider: str | None = None  # None = the agent's, then the settings', then the parent's
     inputs: Mapping[str, JsonValue] | None = Field(default=None, repr=False)  # for the agent's placeholders
+    # Of the object that the run ends with: a JSON schema, or a pydantic model class, of which it is taken.
+    # None = the agent's, then any text.
+    output_schema: Mapping[str, JsonValue] | None = Field(default=None, repr=False)
     max_iterations: int | None = None  # None = the agent's, then the settings'
     limits: LaunchLimits | None = None
     priority: Priority = Priority.NORMAL
@@ -227,13 +236,18 @@ class SubagentLaunchRequest(_Checked):
         return canonical_json(self.model_dump(mode="json", exclude_defaults=True))
 
 
-def request_digest(request: SubagentLaunchRequest) -> str:
+def request_digest(request: SubagentLaunchRequest, *, as_json: str | None = None) -> str:
     """SHA-256, in hex, of what the request asks for: equal requests have equal digests.
 
     `on_duplicate` is left out: it says how to treat a repetition and is no part of the work.
+
+    Args:
+        as_json: what request.to_json() gave, if it is in hand.
     """
-    work = request.model_dump(mode="json", exclude_defaults=True, exclude={"on_duplicate"})
-    return hashlib.sha256(canonical_json(work).encode()).hexdigest()
+    if request.on_duplicate is not OnDuplicate.RAISE:
+        request = request.model_copy(update={"on_duplicate": OnDuplicate.RAISE})
+        as_json = None
+    return hashlib.sha256((as_json or request.to_json()).encode()).hexdigest()
 
 
 def _text_keys(value: Mapping[object, object]) -> dict[str, Any]:

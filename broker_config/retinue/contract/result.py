@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import JsonValue
@@ -103,27 +103,27 @@ class SubagentResult:
             )
         text, text_cut = _bound(summary, SUMMARY_MAX_CHARS)
         message, message_cut = _bound(error_message, ERROR_MAX_CHARS)
-        too_large = len(json.dumps(structured_payload, sort_keys=True)) > PAYLOAD_MAX_BYTES
-        draft = cls(
-            handle=handle,
-            terminal_state=terminal_state,
-            ready=True,
-            summary=text,
-            # Half a JSON value is none: a payload is whole or absent.
-            structured_payload=None if too_large else structured_payload,
-            started_at=started_at,
-            completed_at=completed_at,
-            error_classification=error_classification,
-            error_message=message,
-            usage_metadata=dict(usage_metadata or {}),
-            tool_execution_summary=dict(tool_execution_summary or {}),
-            truncated=truncated or text_cut or message_cut or too_large,
-            metadata=dict(metadata or {}),
-            steers=tuple(steers),
-        )
-        # The result's hash covers the content's hash, so that one comes first.
-        hashed = replace(draft, content_hash=draft.compute_content_hash())
-        return replace(hashed, result_hash=hashed.compute_result_hash())
+        too_large = structured_payload is not None and len(_json(structured_payload)) > PAYLOAD_MAX_BYTES
+        # Half a JSON value is none: a payload is whole or absent.
+        payload = None if too_large else structured_payload
+        values: dict[str, Any] = {
+            "handle": handle,
+            "terminal_state": terminal_state,
+            "ready": True,
+            "summary": text,
+            "structured_payload": payload,
+            "started_at": started_at,
+            "completed_at": completed_at,
+            "error_classification": error_classification,
+            "error_message": message,
+            "usage_metadata": dict(usage_metadata or {}),
+            "tool_execution_summary": dict(tool_execution_summary or {}),
+            "content_hash": _content_hash(terminal_state, text, payload, error_classification, message),
+            "truncated": truncated or text_cut or message_cut or too_large,
+            "metadata": dict(metadata or {}),
+            "steers": tuple(steers),
+        }
+        return cls(**values, result_hash=cls(**values).compute_result_hash())
 
     @classmethod
     def not_ready(
@@ -179,25 +179,45 @@ class SubagentResult:
 
         Whoever holds the result can compute it again and compare it with result_hash.
         """
-        envelope = {key: value for key, value in self.to_dict().items() if key != "result_hash"}
+        envelope = self.to_dict()
+        del envelope["result_hash"]
         return _sha256(envelope)
 
     def compute_content_hash(self) -> str:
         """SHA-256, in hex, of state, summary, payload, classification and message only."""
-        content = {
-            "terminal_state": self.terminal_state,
-            "summary": self.summary,
-            "structured_payload": self.structured_payload,
-            "error_classification": self.error_classification,
-            "error_message": self.error_message,
-        }
-        return _sha256(content)
+        return _content_hash(
+            self.terminal_state,
+            self.summary,
+            self.structured_payload,
+            self.error_classification,
+            self.error_message,
+        )
+
+
+def _content_hash(
+    state: SubagentState,
+    summary: str | None,
+    payload: JsonValue,
+    classification: ErrorClassification | None,
+    message: str | None,
+) -> str:
+    content = {
+        "terminal_state": state,
+        "summary": summary,
+        "structured_payload": payload,
+        "error_classification": classification,
+        "error_message": message,
+    }
+    return _sha256(content)
 
 
 def _sha256(value: Mapping[str, Any]) -> str:
-    # Python's default form, ASCII escapes and all, as the contract has it: a payload that a model wrote
-    # may hold NaN or a lone surrogate, and reading a result must not fail over it.
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_json(value).encode()).hexdigest()
+
+
+# Python's default form, ASCII escapes and all, as the contract has it: a payload that a model wrote may
+# hold NaN or a lone surrogate, and reading a result must not fail over it.
+_json = json.JSONEncoder(sort_keys=True).encode
 
 
 def _bound(value: str | None, max_chars: int) -> tuple[str | None, bool]:

@@ -42,6 +42,8 @@ class SubagentStatus:
     agent: str | None = None  # the active one; None = unknown run
     model: str | None = None  # pinned at the first boundary; None = not yet, or none
     provider: str | None = None  # likewise
+    continues: str | None = None  # id of the run whose conversation it goes on with
+    pending: int = 0  # what the run itself asks of a human now; `pending` tells it, and of those below
 
     @classmethod
     def unknown(cls, handle: object = None) -> SubagentStatus:
@@ -66,6 +68,8 @@ class SubagentStatus:
             "agent": self.agent,
             "model": self.model,
             "provider": self.provider,
+            "continues": self.continues,
+            "pending": self.pending,
         }
 
 

@@ -104,6 +104,11 @@ class AsyncSubscriptions:
         finally:
             listener.remove(interest)
 
+    def hears(self, places: Sequence[Place]) -> bool:
+        """As ``Subscriptions.hears``, for the running loop."""
+        listener = self._listeners.get(asyncio.get_running_loop())
+        return listener is not None and listener.interests.hears(places)
+
     async def close(self) -> None:
         """As ``Subscriptions.close``."""
         self._closed = True

@@ -81,7 +81,7 @@ def texts(values: Sequence[Any]) -> list[str]:
 
 def mapping(flat: Sequence[Any]) -> dict[str, str]:
     """The fields of a hash, from the flat list that Lua and RESP2 give."""
-    words = texts(flat)
+    words = [word.decode() for word in flat]  # a record has 42 fields, and is read at each claim
     return dict(zip(words[::2], words[1::2], strict=True))
 
 

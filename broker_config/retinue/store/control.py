@@ -10,7 +10,7 @@ from retinue.contract import SubagentState
 from retinue.store import keys
 from retinue.store.call import RunKey, ScriptCall, on_run, text, unexpected
 from retinue.store.record import WakeUp, WakeUpKind, parse_wake_up
-from retinue.store.replies import Ended
+from retinue.store.replies import Ended, Queued
 from retinue.store.scripts import script
 
 SWEEP_CHUNK = 50
@@ -85,7 +85,9 @@ def sweep(run: RunKey, *, cursor: str = "") -> ScriptCall[Swept]:
     return on_run("sweep", run, (cursor, SWEEP_CHUNK), parse)
 
 
-def timer(run: RunKey, *, again_ms: int, grace_ms: int = STUCK_MS) -> ScriptCall[NeedsSweep | Ended | None]:
+def timer(
+    run: RunKey, *, again_ms: int, grace_ms: int = STUCK_MS
+) -> ScriptCall[NeedsSweep | Ended | Queued | None]:
     """Does what a due timer asks for; None = nothing, or not yet.
 
     Args:
@@ -93,13 +95,16 @@ def timer(run: RunKey, *, again_ms: int, grace_ms: int = STUCK_MS) -> ScriptCall
         grace_ms: How long after its deadline a run is left to its worker, which may be stuck.
     """
 
-    def parse(reply: Any) -> NeedsSweep | Ended | None:
+    def parse(reply: Any) -> NeedsSweep | Ended | Queued | None:
         match text(reply[0]):
             case "SWEEP":
                 return NeedsSweep()
             case "ENDED":
                 wakeup = parse_wake_up(run.tenant, reply[2]) if len(reply) > 2 else None
                 return Ended(SubagentState(text(reply[1])), wakeup)
+            case "QUEUED":
+                wakeup = parse_wake_up(run.tenant, reply[1])
+                return Queued(wakeup) if wakeup else None
             case "LATER" | "NOTHING":
                 return None
             case _:

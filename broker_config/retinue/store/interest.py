@@ -104,6 +104,15 @@ class Interests(Generic[GateT]):
             channel.waiters.setdefault(key, set()).add(wake)
         return Interest(wake, spots), new
 
+    def hears(self, places: Sequence[Place]) -> bool:
+        """Whether the server has confirmed every channel of these places.
+
+        Args:
+            places: As for ``add``.
+        """
+        found = [self._channels.get(name.encode()) for name, _ in places]
+        return all(channel is not None and channel.confirmed for channel in found)
+
     def remove(self, interest: Interest[GateT], now: float) -> None:
         """Take a waiter out; a channel stays a while, for the next one.
 
@@ -124,6 +133,16 @@ class Interests(Generic[GateT]):
     def idle(self) -> bool:
         """Whether nobody waits for anything."""
         return not any(channel.waiters for channel in self._channels.values())
+
+    def idle_for(self, now: float) -> float:
+        """Seconds since the last waiter left; 0 = there is one.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        if not self.idle():
+            return 0.0
+        return now - max((channel.idle_since for channel in self._channels.values()), default=now)
 
     def drop_idle(self, idle_before: float) -> list[bytes]:
         """Forget the channels nobody has waited on for some time.

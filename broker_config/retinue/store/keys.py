@@ -6,15 +6,18 @@
 | key | type | holds | life |
 |---|---|---|---|
 | T run:<id> | hash, values <= 64 B | the record (fields below) | none while live; result_ttl from its end |
-| T run:<id>:req | string | the launch as JSON | as the record |
+| T run:<id>:req | string | the launch, JSON, with its document | as the record; a root's as its thread |
 | T run:<id>:res | string | what the run ended with, JSON | as the record |
 | T run:<id>:part | string | last text beside tool calls (the partial result) | as the record |
 | T run:<id>:j | hash | journal: iteration:index -> tool result, JSON string | until a boundary, or the end |
+| T run:<id>:bg | hash | children in the background: id -> '' or its reply, JSON string | until the end |
 | T run:<id>:c | set | ended children that its tools' code launched | until a boundary, or the end |
-| T run:<id>:e | hash | open entries: iteration:index -> kind:detail | until empty, or the end |
+| T run:<id>:e | hash | open entries: iteration:index[@child] -> kind:detail | until empty, or the end |
+| T run:<id>:a | hash | asked of a human: slot -> JSON, !slot -> what became of it | as the record |
 | T run:<id>:s | hash | steers: t<n> text, i<n> id, #<id> disposition | as the record |
 | T run:<id>:pg | list | tool progress, the newest 200 | as the record |
 | T th:<thread> | list | messages, JSON in the model API's format | none while its run lives; then its own |
+| T th:<thread>:ow | string | the agent that it was last handed off to | as the thread |
 | T th:<thread>:by | string | the live run that writes to it, unless named after it | deleted at its end |
 | T tree:<root> | hash | n runs ever, live runs, mx cap | none while live > 0, then result_ttl |
 | T tree:<root>:ev | list | events; an event's sequence is its index | as the tree |
@@ -22,6 +25,7 @@
 | T tree:<root>:g | hash | grants by path | as the tree |
 | T tree:<root>:sp | hash | effective specs by digest | as the tree |
 | T tree:<root>:live | zset, score 0 | "path id" of live runs; by text, parents first | empties itself |
+| T tree:<root>:ask | zset, score 0 | "path id" of runs that ask a human | empties itself |
 | T corr:<digest> | string | run id of a (session, correlation id) | none while live, then result_ttl |
 | T sess:<session> | zset | root runs by creation, ms | renewed by each launch, which drops expired ones |
 | P tenants | zset | tenant -> ms of its last launch, to find a revoked run's | each 30 days |
@@ -37,21 +41,25 @@
 | retinue:reaper | string, PX | the elected reaper's process id | lease_seconds |
 
 Record fields: st state, ph phase, ep epoch, tok claim token, own owning process, op/rp last operation
-and its reply, nt id of the last note, root, par parent, pc the parent's call slot (iteration:index),
-pt the tool called there, path, dp depth, ab depth from which ended ancestors count (its own for a run
-that its parent's end abandons), q queue, pr priority, ag agent, sess session, co correlation digest,
-rd request digest, dl deadline ms, it iteration, im last recorded iteration, mi max iterations, fr how
-that response ended (stop, length, refused), mxd max depth, mxc max live children, lc live children, nc
-children ever, wk last wake-up number, rs/ra resends and the ms before which none is due, ls losses, di
-last iteration and how often its process disowned it there, ns/nd/hd steers accepted/delivered/handed
-out, cs steerable (l loop, o object), tin/tout/tca/tre tokens (input, output, cached, reasoning),
-t:<tool> calls, dg spec digest, md/pv its model and provider, th thread, tt thread TTL s, ttl result
-TTL s, cr/sa/up/fi created, started, updated, finished ms, cls error class.
+and its reply, nt id of the last note, root, par parent, pc the parent's call slot (iteration:index, or
+bg: in the background), pt the tool called there, path, dp depth, ab depth from which ended ancestors
+count (its own for a run that its parent's end abandons), q queue, pr priority, ag agent, sess session,
+co correlation digest, rd request digest, dl deadline ms, it iteration, im last recorded iteration, mi
+max iterations, fr how that response ended (stop, length, refused), mxd max depth, mxc max live
+children, lc live children, nc children ever, wk last wake-up number, rs/ra resends and the ms before
+which none is due, ls losses, di last iteration and how often its process disowned it there, ns/nd/hd
+steers accepted/delivered/handed out, cs steerable (l loop, o object), tin/tout/tca/tre tokens (input,
+output, cached, reasoning), t:<tool> calls, dg spec digest, doc digest of the Agent Spec document that
+the agent stands in (absent: workers have the agent), md/pv its model and provider, na open requests to
+a human (absent: never asked), th thread, tt thread TTL s, gr messages sent in the group that it owns,
+ho handoffs, cn the run that it continues, se epoch of the last suspension, ttl result TTL s,
+cr/sa/up/fi created, started, updated, finished ms, cls error class.
 """
 
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 from retinue.contract import partition_of, partition_of_run
 
@@ -72,6 +80,7 @@ def partition_prefix(partition: int) -> str:
     return f"retinue:{{p{partition:02d}}}:"
 
 
+@lru_cache(maxsize=1_024)
 def prefixes(tenant: str, run_id: str) -> tuple[str, str]:
     """Both prefixes of a run, told by its id.
 
@@ -83,7 +92,7 @@ def prefixes(tenant: str, run_id: str) -> tuple[str, str]:
 
 
 def record(tenant: str, run_id: str) -> str:
-    return tenant_prefix(tenant, partition_of_run(run_id)) + "run:" + run_id
+    return prefixes(tenant, run_id)[0] + "run:" + run_id
 
 
 def session(tenant: str, session_id: str) -> str:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from retinue.contract import Phase
 from retinue.store import keys
-from retinue.store.call import ScriptCall, text, unexpected
+from retinue.store.call import ScriptCall, text, texts, unexpected
 from retinue.store.scripts import script
 
 MAX_LAUNCHES = 100
 """Runs that one launch may start: about 5 ms of the server."""
-_FIRST = 12
+BACKGROUND = "bg"
+"""In the place of a parent's slot: no call waits for the child."""
+
+_FIRST = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,19 @@ class Parent:
     epoch: int
     token: str
     iteration: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """The messages that the members of a group send each other, counted on one run's record.
+
+    Args:
+        counted_on: That run.
+        most: Of its own life.
+    """
+
+    counted_on: str
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +79,11 @@ class NewRun:
         result_ttl_s: How long it is kept after its end.
         broker_list: The broker's list to push the envelope to, where broker and store are one server.
         envelope: The wake-up's message.
+        document: Digest of the Agent Spec document that the agent stands in, which any worker may load;
+            None = its worker has the agent.
+        background: The parent's model launched it and does not wait: its end is kept for the parent.
         lacks_worker: No live worker is known to run it: it says so from the start, and is woken all the same.
+        continues: The run whose conversation it goes on with, or None.
     """
 
     run_id: str
@@ -89,6 +110,9 @@ class NewRun:
     broker_list: str | None = None
     envelope: bytes | None = None
     lacks_worker: bool = False
+    document: str | None = None
+    background: bool = False
+    continues: str | None = None
 
     def argv(self) -> tuple[str | bytes | int, ...]:
         return (
@@ -101,7 +125,7 @@ class NewRun:
             self.priority,
             self.correlation or "",
             "return" if self.return_duplicate else "raise",
-            self.slot or "",
+            BACKGROUND if self.background else self.slot or "",
             self.timeout_ms,
             self.max_iterations,
             self.thread_id,
@@ -116,6 +140,8 @@ class NewRun:
             self.envelope or b"",
             json.dumps(self.slot_tool),
             (Phase.NO_WORKER if self.lacks_worker else Phase.QUEUED).value,
+            self.document or "",
+            self.continues or "",
         )
 
 
@@ -187,6 +213,7 @@ def launch(
     runs: Sequence[NewRun],
     *,
     parent: Parent | None = None,
+    rounds: Rounds | None = None,
     max_tree_children: int,
     session_ttl_s: int,
 ) -> ScriptCall[LaunchReply]:
@@ -197,6 +224,7 @@ def launch(
         session_id: Their session; all ids lie in its partition.
         runs: 1 to 100.
         parent: The launching run, None for roots.
+        rounds: Where the runs count as messages of a group, None = they are none.
         max_tree_children: Cap of a new tree; a child's tree has its own already.
         session_ttl_s: How long the session's list outlives its last launch.
 
@@ -221,8 +249,10 @@ def launch(
         max_tree_children + 1,
         session_ttl_s,
         _FIRST,
+        rounds.counted_on if rounds else "",
+        rounds.most if rounds else 0,
     )
-    argv = [*head, *(argument for run in runs for argument in run.argv())]
+    argv = [*head, *chain.from_iterable(run.argv() for run in runs)]
     return ScriptCall(script("launch"), (keys.record(tenant, runs[0].run_id),), tuple(argv), _parse)
 
 
@@ -249,5 +279,5 @@ def _parse(reply: Any) -> LaunchReply:
 
 
 def _run(reply: Any) -> LaunchedRun:
-    run_id, outcome, path, depth, created = (text(word) for word in reply)
+    run_id, outcome, path, depth, created = texts(reply)
     return LaunchedRun(run_id, outcome == "REPEAT", outcome == "DONE", path, int(depth), int(created))

@@ -151,7 +151,7 @@ class AsyncLink:
         left, sent = self.retries, False
         while True:
             try:
-                connection = await self._connection()
+                connection = self._ready() or await self._connected()
                 self.commands += 1
                 reply = await connection.request(packed)
                 if isinstance(reply, StoreError):
@@ -169,7 +169,7 @@ class AsyncLink:
 
     async def _send_block(self, packed: bytes, count: int, *, sent: bool = False) -> list[Reply]:
         try:
-            connection = await self._connection()
+            connection = self._ready() or await self._connected()
             self.commands += count
             return await connection.request(packed, count)
         except ConnectionCut as cut:
@@ -178,11 +178,16 @@ class AsyncLink:
             error.sent = error.sent or sent
             raise
 
-    async def _connection(self) -> Connection:
-        loop = asyncio.get_running_loop()
+    def _ready(self) -> Connection | None:
+        """The connection of this loop, if it is up; every command asks, so this is no coroutine."""
         lane = self._lane
-        if lane is None or lane.loop is not loop or lane.pid != os.getpid():
-            lane = self._lane_of(loop)
+        if lane is None or lane.loop is not asyncio.get_running_loop() or lane.pid != os.getpid():
+            return None
+        connection = lane.connection
+        return connection if connection is not None and connection.usable else None
+
+    async def _connected(self) -> Connection:
+        lane = self._lane_of(asyncio.get_running_loop())
         connection = lane.connection
         if connection is not None and connection.usable:
             return connection

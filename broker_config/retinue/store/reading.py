@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from retinue.contract import Event, SubagentState, partition_of, partition_of_run
@@ -24,10 +24,15 @@ class Steer:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A run as a reader sees it: a mark turns a live one into CANCEL_REQUESTED."""
+    """A run as a reader sees it: a mark turns a live one into CANCEL_REQUESTED.
+
+    Args:
+        is_asking: It, or a run below it, asks something of a human; only `read_asked` looks.
+    """
 
     record: Record
     under_cancel: bool
+    is_asking: bool = False
 
     @property
     def state(self) -> SubagentState:
@@ -53,30 +58,41 @@ class RunResult:
     steers: tuple[Steer, ...]
 
 
-def read_status(run: RunKey) -> ScriptCall[RunView | None]:
-    """A run's record; None = there is none (any more)."""
+Outcome = RunResult | RunView | None
+"""What a run came to; a view = it goes on, None = there is none (any more)."""
+
+
+def read_state(run: RunKey) -> ScriptCall[RunView | None]:
+    """As `read_status`, but the record tells state, phase and agent only: a third of the server's time."""
+    return on_run("read", run, ("state",), _view)
+
+
+def read_asked(run: RunKey) -> ScriptCall[RunView | None]:
+    """As `read_state`, and whether the run, or one below it, asks something of a human."""
 
     def parse(reply: Any) -> RunView | None:
-        return _view(reply) if reply else None
+        return replace(_view_of(reply), is_asking=reply[2] == 1) if reply else None
 
-    return on_run("read", run, ("status",), parse)
+    return on_run("read_asked", run, (), parse)
+
+
+def read_status(run: RunKey) -> ScriptCall[RunView | None]:
+    """A run's record; None = there is none (any more)."""
+    return on_run("read", run, ("status",), _view)
+
+
+def read_outcome(run: RunKey) -> ScriptCall[Outcome]:
+    """What a result shows of a run that has ended; of one that goes on, what `read_state` gives."""
+
+    def parse(reply: Any) -> Outcome:
+        return _view(reply) if len(reply) == 2 else _result(reply)
+
+    return on_run("read", run, ("outcome",), parse)
 
 
 def read_result(run: RunKey) -> ScriptCall[RunResult | None]:
     """A run with its result, request and steers; None = there is none (any more)."""
-
-    def parse(reply: Any) -> RunResult | None:
-        if not reply:
-            return None
-        return RunResult(
-            _view(reply),
-            text(reply[2]) if reply[2] else None,
-            json.loads(reply[3]) if reply[3] else None,
-            text(reply[4]),
-            _steers(mapping(reply[5])),
-        )
-
-    return on_run("read", run, ("result",), parse)
+    return on_run("read", run, ("result",), _result)
 
 
 def read_events(tenant: str, root_id: str, *, after: int = 0, limit: int = 1000) -> CommandCall[list[Event]]:
@@ -92,6 +108,44 @@ def read_events(tenant: str, root_id: str, *, after: int = 0, limit: int = 1000)
 def read_thread(tenant: str, run_id: str, thread_id: str) -> CommandCall[list[str]]:
     """The messages of a thread, JSON fragments in the model API's format."""
     return CommandCall(("LRANGE", keys.thread(tenant, run_id, thread_id), 0, -1), texts)
+
+
+def read_request(run: RunKey) -> CommandCall[str | None]:
+    """What is kept of a run's launch, as JSON; None = there is none (any more)."""
+
+    def parse(reply: Any) -> str | None:
+        return text(reply) if reply else None
+
+    return CommandCall(("GET", run.record + ":req"), parse)
+
+
+def read_background(run: RunKey) -> CommandCall[dict[str, str | None]]:
+    """A live run's children in the background: by id the reply that each ended with, None while it lives."""
+
+    def parse(reply: Any) -> dict[str, str | None]:
+        return {child: json.loads(raw) if raw else None for child, raw in mapping(reply).items()}
+
+    return CommandCall(("HGETALL", run.record + ":bg"), parse)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A thread that is kept. `owner`: the agent that it was last handed off to, None = never."""
+
+    owner: str | None
+
+
+def read_conversation(run: RunKey, thread_id: str) -> ScriptCall[Conversation | None]:
+    """A thread's owner; None = it is not kept (any more).
+
+    Args:
+        run: Any of the same session.
+    """
+
+    def parse(reply: Any) -> Conversation | None:
+        return Conversation(text(reply[0]) or None) if reply else None
+
+    return on_run("read_conversation", run, (thread_id,), parse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +200,24 @@ def find_tenant(run_id: str, *, place: int = 0) -> ScriptCall[str | int | None]:
     return ScriptCall(script("find_tenant"), (keys.tenants(partition),), argv, parse)
 
 
-def _view(reply: Any) -> RunView:
+def _view(reply: Any) -> RunView | None:
+    return _view_of(reply) if reply else None
+
+
+def _view_of(reply: Any) -> RunView:
     return RunView(Record(mapping(reply[0])), text(reply[1]) == "c")
+
+
+def _result(reply: Any) -> RunResult | None:
+    if not reply:
+        return None
+    return RunResult(
+        _view_of(reply),
+        text(reply[2]) if reply[2] else None,
+        json.loads(reply[3]) if reply[3] else None,
+        text(reply[4]),
+        _steers(mapping(reply[5])),
+    )
 
 
 def _steers(fields: dict[str, str]) -> tuple[Steer, ...]:

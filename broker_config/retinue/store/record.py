@@ -128,6 +128,11 @@ class Record:
         return self.fields.get("ag", "")
 
     @property
+    def document(self) -> str | None:
+        """Digest of the Agent Spec document that the agent stands in; None = workers have the agent."""
+        return self.fields.get("doc") or None
+
+    @property
     def queue(self) -> str:
         return self.fields["q"]
 
@@ -154,6 +159,21 @@ class Record:
         return self._integer("im")
 
     @property
+    def handoffs(self) -> int:
+        """How often it went from one agent to another."""
+        return self._integer("ho")
+
+    @property
+    def continues(self) -> str | None:
+        """The run whose conversation it goes on with."""
+        return self.fields.get("cn") or None
+
+    @property
+    def follows_suspension(self) -> bool:
+        """Whether the last claim was the first since the run left a worker with all it had begun answered."""
+        return self.fields.get("se") == str(self.epoch - 1)
+
+    @property
     def ending(self) -> Ending:
         """Of the last model response recorded."""
         return Ending(self.fields.get("fr") or Ending.STOP)
@@ -161,6 +181,11 @@ class Record:
     @property
     def max_iterations(self) -> int:
         return self._integer("mi")
+
+    @property
+    def pending(self) -> int:
+        """How much the run itself asks of a human now."""
+        return self._integer("na")
 
     @property
     def wakeup(self) -> int:

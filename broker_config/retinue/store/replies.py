@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from retinue.contract import Phase, SubagentState
 from retinue.store.record import Ending, Record, WakeUp
@@ -43,6 +44,17 @@ class Pin:
     provider: str
 
 
+class RequestState(StrEnum):
+    """How what a run asks of a human stands. What was answered, denied or expired has its result."""
+
+    OPEN = "o"
+    APPROVED = "a"  # its call may be run, once
+    USED = "u"  # its call was begun
+    DENIED = "d"
+    ANSWERED = "i"
+    EXPIRED = "x"
+
+
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """A run that this process holds now, with all that it needs to go on.
@@ -56,6 +68,7 @@ class Claimed:
         thread: The messages, JSON fragments in the model API's format.
         journal: Results of the running iteration: slot (iteration:index) -> JSON string.
         grants: Those of the run and its ancestors that narrow, root first.
+        decisions: How the running iteration's requests stand, by slot.
     """
 
     fence: Fence
@@ -66,6 +79,7 @@ class Claimed:
     thread: list[str]
     journal: dict[str, str]
     grants: list[str]
+    decisions: Mapping[str, RequestState] = field(default_factory=dict[str, "RequestState"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +115,41 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The boundary is closed: CANCEL, INTERRUPT, DEADLINE or MAX_ITERATIONS."""
+    """The boundary is closed: CANCEL, INTERRUPT, DEADLINE or MAX_ITERATIONS, whose limit is told."""
 
     reason: str
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """The result of one call, to be written with an operation.
+
+    Args:
+        index: The call within its response, from 0 on.
+        value: What the model reads, as text.
+        tool: The tool's name.
+        ok: False for a failed call.
+    """
+
+    index: int
+    value: str = field(repr=False)
+    tool: str
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOff:
+    """The run is another agent's now, queued and owed a wake-up."""
+
+    wakeup: WakeUp
+
+
+@dataclass(frozen=True, slots=True)
+class TooManyHandoffs:
+    """The run has been handed off as often as it may; nothing was written."""
+
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +172,28 @@ class Suspended:
 @dataclass(frozen=True, slots=True)
 class Ready:
     """All calls have been answered meanwhile: go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """Calls that a human approved meanwhile: run them before leaving."""
+
+    slots: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The approval is used up: run its call."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsedBefore:
+    """An earlier attempt used the approval up: how far its call came is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotApproved:
+    """No human approved this call with these arguments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from retinue.contract import ErrorClassification, EventType, Phase, SubagentState
+from retinue.store.asking import Asked
 from retinue.store.call import RunKey, ScriptCall, mapping, on_run, text, texts, unexpected
 from retinue.store.record import Record, WakeUp, parse_wake_up
 from retinue.store.replies import (
+    Approved,
     Claimed,
     Ended,
     Fence,
@@ -25,6 +27,7 @@ from retinue.store.replies import (
     Queued,
     Ready,
     Recorded,
+    RequestState,
     Response,
     Stale,
     Stopped,
@@ -62,6 +65,7 @@ def claim(run: RunKey, *, token: str, process: str, capable: str) -> ScriptCall[
                     texts(reply[6]),
                     mapping(reply[7]),
                     [text(grant) for grant in reply[8] if grant],
+                    {slot: RequestState(letter) for slot, letter in mapping(reply[9]).items()},
                 )
             case "ENDED":
                 return _ended(run, reply)
@@ -102,7 +106,9 @@ def boundary(
                 return Passed(int(reply[1]), texts(reply[2]), [json.loads(steer) for steer in reply[3]])
             case "STALE":
                 return Stale()
-            case "CANCEL" | "INTERRUPT" | "DEADLINE" | "MAX_ITERATIONS" as reason:
+            case "MAX_ITERATIONS":
+                return Stopped("MAX_ITERATIONS", int(reply[1]))
+            case "CANCEL" | "INTERRUPT" | "DEADLINE" as reason:
                 return Stopped(reason)
             case _:
                 raise unexpected("boundary", reply)
@@ -199,21 +205,30 @@ def _note(run: RunKey, fence: Fence, event: EventType, rest: str) -> ScriptCall[
 
 
 def suspend(
-    run: RunKey, fence: Fence, operation: str, *, phase: Phase, entries: Sequence[tuple[str, str]]
-) -> ScriptCall[Suspended | Ready | Stopped | Stale]:
+    run: RunKey,
+    fence: Fence,
+    operation: str,
+    *,
+    phase: Phase,
+    entries: Sequence[tuple[str, str | Asked]],
+    asking_ms: int = 0,
+) -> ScriptCall[Suspended | Ready | Approved | Stopped | Stale]:
     """Leaves the worker while calls are open.
 
     Args:
         phase: Why: waiting_children and its like.
-        entries: Slot and kind:detail of each open call.
+        entries: Slot of each open call, and kind:detail or what a human is asked.
+        asking_ms: How long a human has to decide what was not asked before.
     """
 
-    def parse(reply: Any) -> Suspended | Ready | Stopped | Stale:
+    def parse(reply: Any) -> Suspended | Ready | Approved | Stopped | Stale:
         match text(reply[0]):
             case "SUSPENDED":
                 return Suspended(int(reply[1]))
             case "READY":
                 return Ready()
+            case "APPROVED":
+                return Approved(tuple(texts(reply[1:])))
             case "STALE":
                 return Stale()
             case "CANCEL" | "INTERRUPT" | "DEADLINE" as reason:
@@ -221,8 +236,11 @@ def suspend(
             case _:
                 raise unexpected("suspend", reply)
 
-    pairs = [word for slot, detail in entries for word in (slot, detail)]
-    return on_run("suspend", run, (fence.epoch, fence.token, operation, phase.value, *pairs), parse)
+    words: list[str] = []
+    for slot, entry in entries:
+        words += [slot, entry.entry, *entry.argv()] if isinstance(entry, Asked) else [slot, entry, "", ""]
+    argv = (fence.epoch, fence.token, operation, phase.value, asking_ms, *words)
+    return on_run("suspend", run, argv, parse)
 
 
 def finish(
@@ -235,6 +253,7 @@ def finish(
     result_json: str,
     reply: str,
     natural: bool,
+    answers: Sequence[tuple[str, str]] = (),
 ) -> ScriptCall[Ended | Overtaken | Stale]:
     """Ends the run.
 
@@ -244,6 +263,7 @@ def finish(
         result_json: Summary and payload, opaque to the store.
         reply: What the parent's model reads, as text.
         natural: The agent came to its end by itself, so a waiting steer may go on.
+        answers: Slot (iteration:index) and head of the message of each call whose result the thread lacks.
     """
 
     def parse(answer: Any) -> Ended | Overtaken | Stale:
@@ -266,6 +286,7 @@ def finish(
         result_json,
         json.dumps(reply),
         int(natural),
+        *(word for slot, head in answers for word in (slot, head)),
     )
     return on_run("finish", run, argv, parse)
 

@@ -23,15 +23,25 @@ from retinue.store.sync_connection import SyncConnection
 
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 2.0
+DEAF_AFTER_S = 0.05
+"""Seconds without a waiter after which the thread is not woken by each message any more."""
 
 
 class Wake:
     """What a waiter waits on; re-armed each time ``wait`` returns True."""
 
-    __slots__ = ("_flag",)
+    __slots__ = ("_shut",)
 
-    def __init__(self, flag: threading.Event) -> None:
-        self._flag = flag
+    def __init__(self) -> None:
+        # A bare lock, held while there is no news: an Event runs many times as much code, and whoever
+        # waits for a run pays for it at the moment of the run's end.
+        self._shut = threading.Lock()
+        self._shut.acquire()
+
+    def set(self) -> None:
+        """Wake the waiter, now or when it comes to wait."""
+        with suppress(RuntimeError):  # it has been woken already
+            self._shut.release()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until there may be news.
@@ -42,11 +52,8 @@ class Wake:
         Returns:
             Whether there may be news. In both cases the caller reads the state.
         """
-        if not self._flag.wait(timeout_s):
-            return False
-        # A message that comes between the two lines is not lost: the state is read after this.
-        self._flag.clear()
-        return True
+        # To take the lock is to re-arm it: a message that comes after is not lost.
+        return self._shut.acquire(timeout=-1 if timeout_s is None else timeout_s)
 
 
 class Subscriptions:
@@ -105,19 +112,29 @@ class Subscriptions:
         Raises:
             StoreUnavailableError: The subscriptions were closed.
         """
-        flag = threading.Event()
+        wake = Wake()
         listener = self._running()
-        interest = listener.add(places, flag)
+        interest = listener.add(places, wake)
         try:
             limit_s = self.dial.connect_timeout_s if confirm_s is None else confirm_s
             deadline = time.monotonic() + limit_s
             for channel, _ in interest.spots:
-                channel.ready.wait(max(deadline - time.monotonic(), 0))
+                if not channel.ready.is_set():
+                    channel.ready.wait(max(deadline - time.monotonic(), 0))
             if not interest.confirmed:
-                flag.set()
-            yield Wake(flag)
+                wake.set()
+            yield wake
         finally:
             listener.remove(interest)
+
+    def hears(self, places: Sequence[Place]) -> bool:
+        """Whether a watch of these places would cost next to nothing: no question to the server, no ring.
+
+        Args:
+            places: As for ``watch_any``.
+        """
+        listener = self._listener
+        return listener is not None and listener.hears(places)
 
     def close(self) -> None:
         """Stop the thread and close the connection; waiters are woken once. Final."""
@@ -163,6 +180,7 @@ class _Listener:
         self._interests: Interests[threading.Event] = Interests(threading.Event)
         self._wanted: list[bytes] = []
         self._stopping = False
+        self._deaf = False
         self._bell, self._ear = socket.socketpair()
         self._bell.setblocking(False)
         self._ear.setblocking(False)
@@ -173,9 +191,14 @@ class _Listener:
         with self._lock:
             interest, new = self._interests.add(places, flag)
             self._wanted += new
-        if new:
+            is_heard = not (new or self._deaf)
+        if not is_heard:
             self._ring()
         return interest
+
+    def hears(self, places: Sequence[Place]) -> bool:
+        with self._lock:
+            return not self._deaf and self._interests.hears(places)
 
     def remove(self, interest: Interest[threading.Event]) -> None:
         with self._lock:
@@ -220,20 +243,25 @@ class _Listener:
         with self._lock:
             names = self._interests.connected()
             self._wanted.clear()
+            self._deaf = False
         self._send(connection, "SUBSCRIBE", names)
         now = time.monotonic()
         pulse = Pulse(self._ping_every_s, self._linger_s, now)
         tick_at = now + pulse.tick_s
-        with selectors.DefaultSelector() as selector:
-            selector.register(connection.socket, selectors.EVENT_READ)
-            selector.register(self._ear, selectors.EVENT_READ)
+        with selectors.DefaultSelector() as both, selectors.DefaultSelector() as ear_only:
+            both.register(connection.socket, selectors.EVENT_READ)
+            both.register(self._ear, selectors.EVENT_READ)
+            ear_only.register(self._ear, selectors.EVENT_READ)
             while not self._stopping:
-                selector.select(max(tick_at - now, 0))
-                self._drain_ear()
+                ready = (ear_only if self._deaf else both).select(max(tick_at - now, 0))
+                if any(key.fileobj is self._ear for key, _ in ready):
+                    self._drain_ear()
+                now = time.monotonic()
                 with self._lock:
                     names, self._wanted = self._wanted, []
+                    # Ends that nobody waits for are left to the next tick, or the next waiter.
+                    self._deaf = self._interests.idle_for(now) > DEAF_AFTER_S
                 self._send(connection, "SUBSCRIBE", names)
-                now = time.monotonic()
                 if self._receive(connection):
                     pulse.heard(now)
                 if now < tick_at:

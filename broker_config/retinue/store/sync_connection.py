@@ -61,7 +61,8 @@ class SyncConnection:
         replies: list[Reply] = []
         received = False
         try:
-            self.socket.settimeout(limit_s)
+            if self.socket.gettimeout() != limit_s:
+                self.socket.settimeout(limit_s)  # a system call of its own
             self.socket.sendall(packed)
             while len(replies) < count:
                 reply = self.reader.gets()
@@ -108,13 +109,17 @@ class SyncConnection:
             ConnectionCut: The server closed the connection.
             OSError: The connection is lost.
         """
-        self.socket.setblocking(False)
+        if self.socket.gettimeout() != 0:
+            self.socket.setblocking(False)
         replies: list[Reply] = []
         try:
             while data := self.socket.recv(_RECEIVE_BYTES):
                 self.reader.feed(data)
                 while (reply := self.reader.gets()) is not wire.INCOMPLETE:
                     replies.append(reply)
+                # A TLS socket gives a record at a time, and may hold another that no selector shows.
+                if len(data) < _RECEIVE_BYTES and not isinstance(self.socket, ssl.SSLSocket):
+                    return replies
         except (BlockingIOError, ssl.SSLWantReadError):
             return replies
         raise ConnectionCut("the server closed the connection")

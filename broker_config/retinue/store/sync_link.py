@@ -3,8 +3,8 @@
 import os
 import queue
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from retinue.contract.errors import StoreError, StoreUnavailableError
@@ -95,8 +95,7 @@ class SyncLink:
         left, sent = self.retries, False
         while True:
             try:
-                with self._connection() as connection:
-                    reply = connection.exchange(packed, 1)[0]
+                reply = self._exchange(packed, 1)[0]
                 if isinstance(reply, StoreError):
                     raise reply
             except ConnectionCut as cut:
@@ -114,16 +113,14 @@ class SyncLink:
         self, packed: bytes, count: int, *, sent: bool = False, ends_at: float | None = None
     ) -> list[Reply]:
         try:
-            with self._connection(ends_at) as connection:
-                return connection.exchange(packed, count, _left_s(self.timeout_s, ends_at))
+            return self._exchange(packed, count, ends_at)
         except ConnectionCut as cut:
             raise wire.lost_reply(self.dial.address, cut) from None
         except StoreUnavailableError as error:
             error.sent = error.sent or sent
             raise
 
-    @contextmanager
-    def _connection(self, ends_at: float | None = None) -> Generator[SyncConnection]:
+    def _exchange(self, packed: bytes, count: int, ends_at: float | None = None) -> list[Reply]:
         if self._closed:
             raise StoreUnavailableError(f"{self.dial.address}: the link is closed")
         pool = self._pool
@@ -144,7 +141,7 @@ class SyncLink:
                 connection = None
                 connect_s = _left_s(self.dial.connect_timeout_s, ends_at)
                 connection = SyncConnection(self.dial, connect_s)
-            yield connection
+            return connection.exchange(packed, count, _left_s(self.timeout_s, ends_at))
         finally:
             if connection is not None and self._closed:
                 connection.close()
@@ -157,14 +154,16 @@ def _left_s(limit_s: float, ends_at: float | None) -> float:
 
 
 class _Pool:
-    """The connections of one process: so many places, each empty or holding an idle connection."""
+    """The connections of one process: so many places, and the idle connections among them."""
 
     def __init__(self, size: int) -> None:
         self.pid = os.getpid()
-        # Last in, first out: the connections of a past burst stay unused and need no greeting again.
-        self._places: queue.LifoQueue[SyncConnection | None] = queue.LifoQueue()
+        # One token a place: a semaphore that waits without running Python code.
+        self._places: queue.SimpleQueue[None] = queue.SimpleQueue()
         for _ in range(size):
             self._places.put(None)
+        # Last in, first out: the connections of a past burst stay unused and need no greeting again.
+        self._idle: deque[SyncConnection] = deque()
 
     def take(self, timeout_s: float) -> SyncConnection | None:
         """A place, empty or with an idle connection; the caller gives it back.
@@ -172,17 +171,20 @@ class _Pool:
         Raises:
             queue.Empty: None came free in time.
         """
-        return self._places.get(timeout=timeout_s)
+        self._places.get(timeout=timeout_s)
+        return self._pop()
 
     def give_back(self, connection: SyncConnection | None) -> None:
-        self._places.put(connection)
+        if connection is not None:
+            self._idle.append(connection)
+        self._places.put(None)
 
     def close_idle(self) -> None:
-        idle: list[SyncConnection | None] = []
-        with suppress(queue.Empty):
-            while True:
-                idle.append(self._places.get_nowait())
-        for connection in idle:
-            if connection is not None:
-                connection.close()
-            self._places.put(None)
+        while (connection := self._pop()) is not None:
+            connection.close()
+
+    def _pop(self) -> SyncConnection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None

@@ -11,9 +11,10 @@ from retinue.broker.catalogue import advertise_command
 from retinue.client.ticket import Verdict
 from retinue.contract import ErrorClassification, Phase, SubagentHandle, SubagentState
 from retinue.store import keys, running
+from retinue.store.asking import Asked
 from retinue.store.call import RunKey
 from retinue.store.record import Ending
-from retinue.store.replies import Claimed, Ended, Fence, Passed, Pin, Response
+from retinue.store.replies import Claimed, Ended, Fence, Passed, Pin, Response, Suspended
 from retinue.store.store import Store
 from retinue.store.sync_link import SyncLink
 
@@ -119,6 +120,20 @@ class StoreWorker:
             entries=[(slot, f"child:{child}")],
         )
         self.store.run(call)
+
+    def ask(self, run: SubagentHandle | str, *asked: Asked, asking_ms: int = 60_000) -> None:
+        """Claims a queued run and lets it wait for a human."""
+        fence = self.claim(run)
+        self.record(run, fence, self.boundary(run, fence), tools=[each.tool for each in asked])
+        call = running.suspend(
+            self.key(run),
+            fence,
+            self._operation(),
+            phase=Phase.WAITING_APPROVAL,
+            entries=[(f"1:{n}", each) for n, each in enumerate(asked)],
+            asking_ms=asking_ms,
+        )
+        assert isinstance(self.store.run(call), Suspended)
 
     def finish(
         self,

@@ -69,7 +69,10 @@ def test_a_thousand_threads_wait_on_few_connections(
     before = scripts_run(admin)
     for thread in threads:
         thread.start()
-    wait_until(lambda: scripts_run(admin) >= before + WAITERS, within_s=60)
+    wait_until(
+        lambda: scripts_run(admin) >= before + WAITERS and len(client_connections(admin)) >= 2,
+        within_s=60,
+    )
     assert 2 <= len(client_connections(admin)) <= 8
     for handle in handles:
         worker.complete(handle)
@@ -94,7 +97,11 @@ async def test_a_thousand_tasks_wait_on_two_connections(
             asyncio.create_task(AsyncSubagentLifecycle("customer-42", settings=settings).wait(handle))
             for handle in handles
         ]
-        await asyncio.to_thread(wait_until, lambda: scripts_run(admin) >= before + WAITERS, within_s=60)
+        await asyncio.to_thread(
+            wait_until,
+            lambda: scripts_run(admin) >= before + WAITERS and len(client_connections(admin)) >= 2,
+            within_s=60,
+        )
         assert not any(task.done() for task in tasks)
         assert len(client_connections(admin)) == 2
 
@@ -116,7 +123,7 @@ def test_facades_of_one_store_share_what_they_need(
     others = [SubagentLifecycle(f"s{n}", settings=Settings.read(store_url=valkey_url)) for n in range(20)]
     for other in (*others, lifecycle):
         handle = other.launch(agent="support", goal="x")
-        other.wait(handle, timeout_seconds=0)
+        other.wait(handle, timeout_seconds=0.02)
     assert len(client_connections(valkey_server.client(decode_responses=True))) == 2
 
 

@@ -458,7 +458,7 @@ def test_an_operator_waits_for_runs_of_several_partitions(facades: Facades, work
     partitions = {handle.subagent_id[4:6] for handle in handles}
     assert len(partitions) > 1
     operator = facades.operator()
-    operator.wait(handles[0], timeout_seconds=0)  # so that a connection with one channel is there already
+    operator.wait(handles[0], timeout_seconds=0.02)  # so that a connection with one channel is there already
     ends: list[Any] = []
     waiter = threading.Thread(target=lambda: ends.append(operator.wait_any(handles, timeout_seconds=20)))
     waiter.start()
@@ -478,6 +478,51 @@ def test_waiting_for_all_ends_with_the_last(lifecycle: Any, worker: StoreWorker)
     ends = lifecycle.wait_all(handles, timeout_seconds=20)
     timer.join()
     assert [end.state for end in ends] == [SubagentState.SUCCEEDED] * 3
+
+
+def test_waiting_for_more_runs_than_one_look_takes_answers_for_each_in_order(
+    lifecycle: Any, worker: StoreWorker
+) -> None:
+    handles = [
+        handle for _ in range(2) for handle in lifecycle.launch_many([{"agent": "support", "goal": "x"}] * 70)
+    ]
+    for handle in handles[:-1]:
+        worker.complete(handle)
+    given = [*handles, {}, handles[0]]
+    ends = lifecycle.wait_all(given, timeout_seconds=0.05)
+    assert [end.timed_out for end in ends] == [False] * 139 + [True, False, False]
+    assert [end.handle for end in ends] == [*handles, None, handles[0]]
+    timer = soon(lambda: worker.complete(handles[-1]))
+    assert all(end.completed for end in lifecycle.wait_all(given, timeout_seconds=20))
+    timer.join()
+    results = lifecycle.results(given)
+    assert [result.handle for result in results] == [*handles, None, handles[0]]
+    assert [result.ready for result in results] == [True] * 140 + [False, True]
+
+
+def test_several_results_are_those_that_result_gives_one_by_one(lifecycle: Any, worker: StoreWorker) -> None:
+    handles = lifecycle.launch_many(
+        [{"agent": "support", "goal": "x", "metadata": {"n": n}} for n in range(4)]
+    )
+    foreign = worker.claim(handles[0], kind="o")
+    worker.finish(handles[0], foreign, summary="by an object")
+    fence = worker.claim(handles[1])
+    worker.record(handles[1], fence, worker.boundary(handles[1], fence), tools=["search_handbook"])
+    worker.tool_result(handles[1], fence, 1, "search_handbook")
+    worker.finish(handles[1], fence, summary="by a model")
+    lifecycle.cancel(handles[2])
+    results = lifecycle.results(handles)
+    assert results == tuple(lifecycle.result(handle) for handle in handles)
+    states = [
+        SubagentState.SUCCEEDED,
+        SubagentState.SUCCEEDED,
+        SubagentState.CANCELLED,
+        SubagentState.PENDING,
+    ]
+    assert [result.terminal_state for result in results] == states
+    assert [result.metadata for result in results[:3]] == [{"n": 0}, {"n": 1}, {"n": 2}]
+    assert results[1].usage_metadata["tools"] == {"search_handbook": 1}
+    assert lifecycle.results([]) == ()
 
 
 def test_a_run_in_one_call_gives_the_result(lifecycle: Any, worker: StoreWorker) -> None:

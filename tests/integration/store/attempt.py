@@ -6,17 +6,20 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from retinue.contract import ErrorClassification, Phase, SubagentState
-from retinue.store import running
+from retinue.contract import ErrorClassification, Phase, RequestKind, SubagentState
+from retinue.store import asking, handing_off, running
+from retinue.store.asking import Asked
 from retinue.store.call import RunKey, ScriptCall
 from retinue.store.launching import Parent
 from retinue.store.record import Ending
-from retinue.store.replies import Claimed, Fence, Passed, Pin, Response
+from retinue.store.replies import CallResult, Claimed, Fence, Passed, Pin, Response
 
 if TYPE_CHECKING:
     from tests.integration.store.stage import Stage
 
 PIN = Pin("a" * 64, '{"agent":"support"}', 50, "gpt-5-mini", "openai")
+REFUND = Asked(RequestKind.APPROVAL, "refund", "call_1", {"order": 7, "note": '\n"x"'}, "a" * 64)
+WHERE = Asked(RequestKind.INPUT, "where are you", "call_2", {}, "b" * 64)
 _operations = itertools.count(1)
 
 
@@ -115,6 +118,29 @@ class Attempt:
         entries = [(f"{iteration}:{n}", f"child:{child.run_id}") for n, child in enumerate(children)]
         return running.suspend(self.run, self.fence, self.operation(), phase=phase, entries=entries)
 
+    def ask(
+        self,
+        *asked: Asked | RunKey,
+        phase: Phase = Phase.WAITING_APPROVAL,
+        asking_ms: int = 60_000,
+    ) -> ScriptCall[Any]:
+        """Suspends on what a human is asked, or a child, by call."""
+        iteration = self._stage.record(self.run).recorded_iteration
+        entries = [
+            (f"{iteration}:{n}", entry if isinstance(entry, Asked) else f"child:{entry.run_id}")
+            for n, entry in enumerate(asked)
+        ]
+        return running.suspend(
+            self.run, self.fence, self.operation(), phase=phase, entries=entries, asking_ms=asking_ms
+        )
+
+    def begin(self, index: int = 0, *, argument_hash: str = "a" * 64) -> ScriptCall[Any]:
+        """Uses up the approval of a call."""
+        slot = f"{self._stage.record(self.run).recorded_iteration}:{index}"
+        return asking.begin_approved(
+            self.run, self.fence, self.operation(), slot=slot, argument_hash=argument_hash
+        )
+
     def finish(
         self,
         state: SubagentState = SubagentState.SUCCEEDED,
@@ -122,6 +148,7 @@ class Attempt:
         *,
         reply: str = "done",
         natural: bool | None = None,
+        answers: Sequence[tuple[str, str]] = (),
     ) -> ScriptCall[Any]:
         return running.finish(
             self.run,
@@ -132,6 +159,20 @@ class Attempt:
             result_json='{"summary":"done"}',
             reply=reply,
             natural=state is SubagentState.SUCCEEDED if natural is None else natural,
+            answers=answers,
+        )
+
+    def hand_off(self, *, max_handoffs: int = 20, **changes: Any) -> ScriptCall[Any]:
+        """A handoff from support to the researcher by the first call; `changes`: other arguments."""
+        values: dict[str, Any] = {
+            "iteration": self._stage.record(self.run).recorded_iteration,
+            "sender": "support",
+            "recipient": "researcher",
+            "queue": "research",
+            "results": (CallResult(0, "handed over", "handoff_conversation", ok=True),),
+        }
+        return handing_off.hand_off(
+            self.run, self.fence, self.operation(), max_handoffs=max_handoffs, **(values | changes)
         )
 
     def hand_back(self) -> ScriptCall[Any]:

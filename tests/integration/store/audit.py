@@ -91,6 +91,7 @@ class _Indexes:
         self.queues: defaultdict[str, list[str]] = defaultdict(list)
         self.owners: defaultdict[str, list[str]] = defaultdict(list)
         self.live: set[tuple[str, str]] = set()
+        self.asking: set[tuple[str, str]] = set()
         self.timers: set[str] = set()
         self.cancelled: set[tuple[str, str]] = set()
         for name, stored in found.items():
@@ -106,6 +107,8 @@ class _Indexes:
                 self.cancelled |= {
                     (name.split(":")[4], path) for path, mark in stored.value.items() if mark == "c"
                 }
+            elif ":tree:" in name and name.endswith(":ask"):
+                self.asking |= {(name.split(":")[4], entry) for entry, _ in _pairs(stored.value)}
             elif name.endswith(":live"):
                 self.live |= {(name.split(":")[4], entry) for entry, _ in _pairs(stored.value)}
 
@@ -123,13 +126,31 @@ def _audit_record(found: Dump, indexes: _Indexes, member: str, name: str) -> Non
     entry = f"{record['path']} {member.partition('/')[2]}"
     assert ((record["root"], entry) in indexes.live) == (not terminal)
     assert ("fi" in record) == found[name].expires == terminal
-    to_do = record["dl"] != "0" or (record["root"], record["path"]) in indexes.cancelled
+    asked = record.get("na", "0") != "0"
+    to_do = asked or record["dl"] != "0" or (record["root"], record["path"]) in indexes.cancelled
     assert (member in indexes.timers) == (int(record["lc"]) > 0 if terminal else to_do)
+    _audit_requests(found, name, asks=(record["root"], entry) in indexes.asking)
     if terminal:
         assert name + ":j" not in found
         assert name + ":c" not in found
         for part in (":req", ":res", ":part", ":s", ":pg"):
             assert name + part not in found or found[name + part].expires, part
+
+
+def _audit_requests(found: Dump, name: str, *, asks: bool) -> None:
+    """What a run asks of a human is counted on its record and stands in its tree's index."""
+    record, stored = found[name].value, found.get(name + ":a")
+    slots = list(stored.value) if stored else []
+    open_slots = [slot for slot in slots if not slot.startswith("!")]
+    assert not set(open_slots) & {slot.removeprefix("!") for slot in slots if slot.startswith("!")}
+    assert len(open_slots) == int(record.get("na", "0"))
+    assert stored is None or "na" in record
+    assert asks == bool(open_slots)
+    if "fi" in record:
+        assert not open_slots, "an ended run asks nothing any more"
+        assert stored is None or stored.expires
+    for slot in open_slots:
+        json.loads(stored.value[slot])
 
 
 def _audit_threads(found: Dump, records: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ from tests.integration.store.audit import Dump, audit, dump
 from retinue.contract import Event, SubagentState, child_run_id, new_run_id, partition_of
 from retinue.store import control, keys, launching, reading, running
 from retinue.store.call import CommandCall, RunKey, ScriptCall
-from retinue.store.launching import Launched, NewRun, Parent
+from retinue.store.launching import Launched, NewRun, Parent, Rounds
 from retinue.store.link import AsyncLink
 from retinue.store.reading import RunResult, RunView
 from retinue.store.replies import Claimed, Ended, Suspended
@@ -114,19 +114,25 @@ class Stage:
         return replace(plain, **changes)
 
     def launch_call(
-        self, *runs: NewRun, parent: Parent | None = None, max_tree_children: int = 1000
+        self,
+        *runs: NewRun,
+        parent: Parent | None = None,
+        rounds: Rounds | None = None,
+        max_tree_children: int = 1000,
     ) -> ScriptCall[launching.LaunchReply]:
         return launching.launch(
             self.tenant,
             self.session,
             runs,
             parent=parent,
+            rounds=rounds,
             max_tree_children=max_tree_children,
             session_ttl_s=9000,
         )
 
-    def launch(self, *runs: NewRun, parent: Parent | None = None, max_tree_children: int = 1000) -> Any:
-        return self.run(self.launch_call(*runs, parent=parent, max_tree_children=max_tree_children))
+    def launch(self, *runs: NewRun, **how: Any) -> Any:
+        """`how`: as for `launch_call`."""
+        return self.run(self.launch_call(*runs, **how))
 
     def key(self, run_id: str) -> RunKey:
         return RunKey(self.tenant, run_id)

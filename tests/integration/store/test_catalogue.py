@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tests.integration.store.attempt import REFUND
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
@@ -36,11 +37,14 @@ def _fill(stage: Stage) -> None:
     stage.run(attempt.progress())
     stage.run(attempt.tool(0))
     stage.end(stage.child(attempt, 1, slot=None, slot_tool=""))
+    stage.child(attempt, 2, slot=None, background=True, document="d" * 64)
     ended = stage.root()
     asking = stage.asking(ended)
     stage.run(asking.model(partial="p"))
     stage.run(asking.finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR))
     stage.cancel(child)
+    stage.run(stage.calling(stage.root(), "handoff_conversation").hand_off())
+    stage.run(stage.calling(stage.root(), "refund").ask(REFUND))
 
 
 def test_every_key_of_a_tree_stands_in_the_catalogue_with_its_type_and_no_other_is_missing(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.integration.store.attempt import Attempt
+from tests.integration.store.attempt import REFUND, Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
@@ -26,8 +26,11 @@ WRITES: dict[str, Callable[[Stage, Attempt], Any]] = {
     "note_retry": lambda stage, attempt: attempt.retry(),
     "note_progress": lambda stage, attempt: attempt.progress(),
     "suspend": lambda stage, attempt: attempt.suspend([attempt.run]),
+    "suspend that asks a human": lambda stage, attempt: attempt.ask(REFUND),
+    "begin_approved": lambda stage, attempt: attempt.begin(),
     "finish": lambda stage, attempt: attempt.finish(),
     "hand_back": lambda stage, attempt: attempt.hand_back(),
+    "handoff": lambda stage, attempt: attempt.hand_off(),
     "launch of a child": _launch,
 }
 

@@ -8,7 +8,7 @@ from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import keys
-from retinue.store.replies import Ended
+from retinue.store.replies import Ended, Overtaken
 
 
 def test_a_finished_run_is_terminal_and_leaves_every_index(stage: Stage) -> None:
@@ -41,6 +41,39 @@ def test_a_run_that_does_not_succeed_says_why(
     assert stage.record(root).classification is classification
     kind = classification.value if classification else None
     assert stage.story(root)[-1] == ("run.finished", {"state": state.value, "classification": kind})
+
+
+def test_the_results_of_the_last_calls_go_to_the_thread_that_others_will_read(stage: Stage) -> None:
+    root = stage.root(thread_ttl_s=600)
+    attempt = stage.asking(root)
+    stage.run(attempt.model(tools=["search", "submit_result", "search"]))
+    stage.run(attempt.tool(0, "found"))
+    stage.run(attempt.tool(1, "accepted"))
+    before = stage.thread(root)
+    answers = [(f"1:{n}", f'{{"tool_call_id":"c{n}","content":') for n in range(3)]
+    last = attempt.finish(answers=answers)
+
+    assert stage.run(last) == stage.run(last) == Ended(SubagentState.SUCCEEDED, None)
+
+    assert stage.thread(root) == [
+        *before,
+        '{"tool_call_id":"c0","content":"found"}',
+        '{"tool_call_id":"c1","content":"accepted"}',
+    ]
+
+
+def test_a_finish_that_a_steer_overtakes_leaves_the_thread_as_it_is(stage: Stage) -> None:
+    root = stage.root()
+    attempt = stage.asking(root)
+    stage.run(attempt.model(tools=["submit_result"]))
+    stage.run(attempt.tool(0, "accepted", tool="submit_result"))
+    stage.steer(root, "wait", "s1")
+    before = stage.thread(root)
+
+    assert stage.run(attempt.finish(answers=[("1:0", '{"content":')])) == Overtaken()
+
+    assert stage.thread(root) == before
+    assert attempt.go(results=[0]).messages == ['{"tool_call_id":"c0","content":"accepted"}']
 
 
 def test_the_result_is_read_with_request_partial_text_and_steers(stage: Stage) -> None:
@@ -81,6 +114,8 @@ def test_a_run_is_kept_for_its_result_ttl_and_its_thread_for_its_own(stage: Stag
         if ":run:" in name
     }
     assert set(run) == {"record", "req", "res", "part", "s", "pg"}
+    # The next turn of its conversation is made of its request.
+    assert 6990 < run.pop("req") <= 7000
     assert all(1790 < seconds <= 1800 for seconds in run.values())
     assert 6990 < ttl[keys.thread(stage.tenant, root.run_id, root.run_id)] <= 7000
     assert all(1790 < seconds <= 1800 for name, seconds in ttl.items() if ":tree:" in name)

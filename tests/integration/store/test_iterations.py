@@ -149,13 +149,13 @@ def test_the_last_iteration_passes_and_the_next_is_stopped(stage: Stage) -> None
     stage.run(attempt.model(tools=["search"]))
     stage.run(attempt.tool(0))
     before = stage.dump()
-    assert stage.run(attempt.boundary(results=[0], pin=None)) == Stopped("MAX_ITERATIONS")
+    assert stage.run(attempt.boundary(results=[0], pin=None)) == Stopped("MAX_ITERATIONS", 2)
     assert stage.dump() == before
 
 
 def test_a_limit_of_no_iterations_stops_the_first_boundary(stage: Stage) -> None:
     attempt = stage.claim(stage.root(max_iterations=0))
-    assert stage.run(attempt.boundary(pin=None)) == Stopped("MAX_ITERATIONS")
+    assert stage.run(attempt.boundary(pin=None)) == Stopped("MAX_ITERATIONS", 0)
 
 
 def test_retries_go_to_the_trees_log_and_progress_to_the_runs_own(stage: Stage) -> None:

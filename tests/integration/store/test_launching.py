@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.integration.store.stage import Stage
 
 from retinue.contract import SubagentState, child_run_id, new_run_id
 from retinue.store import keys, reading
-from retinue.store.launching import MAX_LAUNCHES, IdConflict, Launched, LimitReached, ParentRefused
+from retinue.store.launching import (
+    MAX_LAUNCHES,
+    IdConflict,
+    Launched,
+    LimitReached,
+    ParentRefused,
+    Rounds,
+)
 
 
 def test_a_launched_root_is_pending_queued_and_in_every_index(stage: Stage) -> None:
@@ -316,3 +325,23 @@ def test_a_child_that_a_tools_code_launched_does_not_run_anew_though_it_ended_lo
     assert stage.server.smembers(ended) == {other.run_id}
     stage.run(parent.finish())
     assert not stage.server.exists(ended)
+
+
+def test_messages_of_a_group_are_counted_on_one_record_and_limited(stage: Stage) -> None:
+    parent = stage.calling(stage.root(), *["send_message"] * 3)
+    rounds = Rounds(parent.run.run_id, 2)
+
+    def send(index: int) -> Any:
+        return stage.launch(stage.new_child(parent, index), parent=parent.as_parent(1), rounds=rounds)
+
+    first = send(0)
+    assert isinstance(first, Launched)
+    # A message of a member below counts on the same record; a repeated one does not count again.
+    child = stage.calling(stage.key(first.runs[0].run_id), "send_message", process="p2")
+    nested = stage.launch(stage.new_child(child), parent=child.as_parent(1), rounds=rounds)
+    assert isinstance(nested, Launched)
+    assert send(0).runs[0].repeated
+    before = stage.dump()
+    assert send(1) == LimitReached("max_rounds", 2, 2)
+    assert stage.dump() == before
+    assert isinstance(stage.launch(stage.new_child(parent, 1), parent=parent.as_parent(1)), Launched)

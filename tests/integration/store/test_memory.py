@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.integration.store.attempt import Attempt
+from tests.integration.store.attempt import REFUND, WHERE, Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, StoreMemoryError, SubagentState
-from retinue.store import control, reading, running
+from retinue.store import asking, control, reading, running
+from retinue.store.call import RunKey
 from retinue.store.replies import Pin
 
 LONGEST = "x" * 64
@@ -94,11 +95,29 @@ def _timer(stage: Stage) -> Any:
     return control.timer(run, again_ms=1000)
 
 
+def _asking_a_human(stage: Stage) -> RunKey:
+    attempt = stage.calling(stage.root(), "refund", "where")
+    stage.run(attempt.ask(REFUND, WHERE))
+    return attempt.run
+
+
+def _approval(run: RunKey) -> Any:
+    return asking.approve(run, above=run.run_id, slot="1:0", decision_id="d")
+
+
+def _approved(stage: Stage) -> Attempt:
+    run = _asking_a_human(stage)
+    stage.run(_approval(run))
+    return stage.claim(run)
+
+
 GO_ON: dict[str, Callable[[Stage], Any]] = {
     "finish": _finish,
     "record_model": lambda stage: stage.asking(stage.root()).model(tools=["search"], partial="p"),
     "record_tool_result": lambda stage: stage.calling(stage.root(), "search").tool(0),
     "suspend": _suspend,
+    "suspend that asks a human": lambda stage: stage.calling(stage.root(), "refund").ask(REFUND),
+    "begin_approved": lambda stage: _approved(stage).begin(),
     "hand_back": lambda stage: stage.asking(stage.root()).hand_back(),
     "cancel": lambda stage: control.cancel(stage.root(), reason="enough"),
     "sweep": _sweep,
@@ -131,6 +150,13 @@ REFUSED: dict[str, Callable[[Stage], Any]] = {
     "boundary": lambda stage: stage.claim(stage.root()).boundary(),
     "steer": lambda stage: control.steer(stage.root(), steer_id="s", message="m", max_steers=9),
     "note": lambda stage: stage.asking(stage.root()).retry(),
+    "approve": lambda stage: _approval(_asking_a_human(stage)),
+    "deny": lambda stage: asking.deny(
+        run := _asking_a_human(stage), above=run.run_id, slot="1:0", decision_id="d", reason="no"
+    ),
+    "answer": lambda stage: asking.answer(
+        run := _asking_a_human(stage), above=run.run_id, slot="1:1", decision_id="d", value="here"
+    ),
 }
 
 

@@ -14,12 +14,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.integration.store.attempt import REFUND, WHERE
 from tests.integration.store.stage import Stage, SyncRunner
 
-from retinue.contract import SubagentState
-from retinue.store import control, running
+from retinue.contract import DecisionRefusal, Phase, SubagentState
+from retinue.store import asking, control, running
 from retinue.store.launching import Launched, ParentRefused
 from retinue.store.replies import (
+    Approved,
     Claimed,
     Ended,
     NotClaimed,
@@ -190,6 +192,109 @@ def test_steers_come_while_a_run_finishes(stage: Stage, race: Race) -> None:
         dispositions["refused"] += answers.count("TERMINAL")
     assert dispositions["d"], dispositions
     assert dispositions["refused"], dispositions
+
+
+def test_a_human_decides_while_the_run_is_cancelled(stage: Stage, race: Race) -> None:
+    """The run goes on by the decision and is ended for the cancel, or the decision is refused."""
+    outcomes: Counter[str] = Counter()
+    for _ in range(ROUNDS):
+        attempt = stage.calling(stage.root(), "refund")
+        stage.run(attempt.ask(REFUND))
+        run = attempt.run
+        approve = asking.approve(run, above=run.run_id, slot="1:0", decision_id="d1")
+
+        def cancel(run: Any = run) -> None:
+            assert stage.cancel(run).outcome == "ACCEPTED"
+            stage.sweep(run)
+
+        decided, _ = race(lambda call=approve: stage.run(call), cancel)
+        assert stage.state(run) is SubagentState.CANCELLED
+        decisions = [
+            event.data["decision"] for event in stage.events(run) if event.type == "approval.decided"
+        ]
+        if decided.refused is None:
+            assert decisions == ["approved"]
+        else:
+            assert decided.refused in (DecisionRefusal.CANCELLED, DecisionRefusal.ENDED)
+            assert decisions == ["withdrawn"]
+        outcomes[str(decided.refused)] += 1
+    assert "None" in outcomes, outcomes
+    assert len(outcomes) > 1, outcomes
+
+
+def test_two_humans_decide_at_the_same_moment(stage: Stage, race: Race) -> None:
+    """One of them is accepted, whose decision stands."""
+    winners: Counter[int] = Counter()
+    dice = random.Random(2)
+    for _ in range(ROUNDS):
+        attempt = stage.calling(stage.root(), "refund")
+        stage.run(attempt.ask(REFUND))
+        run = attempt.run
+        calls = [
+            asking.approve(run, above=run.run_id, slot="1:0", decision_id="d1"),
+            asking.deny(run, above=run.run_id, slot="1:0", decision_id="d2", reason="no"),
+        ]
+        replies = race(*(lambda call=call: _twice(stage, call, dice) for call in calls))
+        accepted = [reply.refused is None for reply in replies]
+        assert sorted(accepted) == [False, True]
+        winner = accepted.index(True)
+        assert replies[1 - winner].refused is DecisionRefusal.DECIDED
+        assert replies[winner].wakeup.number == stage.record(run).wakeup == 2
+        assert set(stage.claim(run).claimed.journal) == (set(), {"1:0"})[winner]
+        winners[winner] += 1
+    assert len(winners) == 2, winners
+
+
+def test_a_call_is_answered_while_its_run_comes_to_its_deadline(stage: Stage, race: Race) -> None:
+    """It is queued with its answer, or ended without."""
+    outcomes: Counter[str] = Counter()
+    for _ in range(ROUNDS):
+        attempt = stage.calling(stage.root(timeout_ms=600_000), "where")
+        stage.run(attempt.ask(WHERE, phase=Phase.WAITING_INPUT))
+        run = attempt.run
+        stage.expire_deadline(run)
+        answer = asking.answer(run, above=run.run_id, slot="1:0", decision_id="d1", value="here")
+        timer = control.timer(run, again_ms=1000)
+        answered, _ = race(lambda call=answer: stage.run(call), lambda call=timer: stage.run(call))
+        assert stage.state(run) is SubagentState.INTERRUPTED
+        assert stage.queued() == []
+        outcomes[str(answered.refused)] += 1
+    assert outcomes.keys() == {"None", "ended"}, outcomes
+
+
+def test_a_run_suspends_anew_while_its_other_call_is_approved(stage: Stage, race: Race) -> None:
+    """It is woken for the approval, or told of it: never left waiting for what is there."""
+    outcomes: Counter[str] = Counter()
+    dice = random.Random(3)
+    for _ in range(ROUNDS):
+        attempt = stage.calling(stage.root(), "refund", "refund")
+        stage.run(attempt.ask(REFUND, REFUND))
+        run = attempt.run
+        stage.run(asking.deny(run, above=run.run_id, slot="1:0", decision_id="d1", reason=""))
+        stage.run(asking.approve(run, above=run.run_id, slot="1:1", decision_id="d2"))
+        again = stage.claim(run)
+        stage.run(again.begin(1))
+        stage.run(again.tool(1, tool="refund"))
+        stage.run(again.go(results=[0, 1], pin=None) and again.model(tools=["refund", "refund"]))
+        stage.run(again.ask(REFUND, REFUND))
+        stage.run(asking.approve(run, above=run.run_id, slot="2:0", decision_id="d3"))
+        third = stage.claim(run)
+        stage.run(third.begin(0))
+        stage.run(third.tool(0, tool="refund"))
+        suspend = third.ask(REFUND, REFUND)
+        approve = asking.approve(run, above=run.run_id, slot="2:1", decision_id="d4")
+        suspended, approved = race(
+            lambda call=suspend: _twice(stage, call, dice), lambda call=approve: _twice(stage, call, dice)
+        )
+        assert approved.refused is None
+        if isinstance(suspended, Suspended):
+            assert approved.wakeup is not None
+            assert stage.record(run).phase == "queued"
+        else:
+            assert suspended == Approved(("2:1",))
+            assert approved.wakeup is None
+        outcomes[type(suspended).__name__] += 1
+    assert set(outcomes) == {"Suspended", "Approved"}, outcomes
 
 
 def test_a_dead_process_comes_back_while_its_run_is_taken_over(stage: Stage, race: Race) -> None:

@@ -11,7 +11,17 @@ from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, StoreReplyError, SubagentState
 from retinue.store import control, running
-from retinue.store.replies import Claimed, Ended, Fence, NotClaimed, Queued, Recorded, Stale, Suspended
+from retinue.store.replies import (
+    Claimed,
+    Ended,
+    Fence,
+    HandedOff,
+    NotClaimed,
+    Queued,
+    Recorded,
+    Stale,
+    Suspended,
+)
 
 Prepare = Callable[[Stage], Any]
 
@@ -99,6 +109,7 @@ SAME_ANSWER: dict[str, Prepare] = {
     "finish with live children": _finish_with_live_children,
     "finish, overtaken by a steer": _finish_overtaken,
     "hand_back": _hand_back,
+    "handoff": lambda stage: stage.calling(stage.root(), "handoff_conversation").hand_off(),
     "cancel": lambda stage: control.cancel(stage.waiting(stage.root())[0].run, reason="enough"),
 }
 
@@ -260,7 +271,7 @@ def test_a_late_repeat_after_the_run_was_ended_changes_nothing(stage: Stage, cas
         stage.run(running.take_over(run, process=process, dead=False, losses_before_end=3))
     stage.sweep(run)
     after = stage.dump()
-    assert isinstance(stage.run(call), Stale | Suspended | Queued | Ended | NotClaimed)
+    assert isinstance(stage.run(call), Stale | Suspended | Queued | HandedOff | Ended | NotClaimed)
     assert stage.dump() == after
 
 

@@ -127,8 +127,12 @@ def test_a_finish_where_no_boundary_would_pass_succeeds_and_misses_them(stage: S
         stage.expire_deadline(root)
     elif spoil == "cancel":
         stage.cancel(root)
-    stopped = {"iterations": "MAX_ITERATIONS", "time": "DEADLINE", "cancel": "CANCEL"}[spoil]
-    assert stage.run(attempt.boundary(pin=None)) == Stopped(stopped)
+    stopped = {
+        "iterations": Stopped("MAX_ITERATIONS", 1),
+        "time": Stopped("DEADLINE"),
+        "cancel": Stopped("CANCEL"),
+    }[spoil]
+    assert stage.run(attempt.boundary(pin=None)) == stopped
     assert stage.run(attempt.finish()) == Ended(SubagentState.SUCCEEDED, None)
     assert _dispositions(stage, root) == ["m"]
 

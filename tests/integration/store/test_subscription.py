@@ -67,6 +67,26 @@ def test_a_message_wakes_the_watch_of_its_first_word_alone(
         assert not other.wait(0)
 
 
+def test_ends_that_nobody_waits_for_do_not_keep_the_thread_busy_and_the_next_watch_hears_all(
+    store_server: PrivateServer, publisher: redis.Redis
+):
+    subscriptions = Subscriptions(store_server.url, client_name="listener", linger_s=30)
+    place = [("c", "k")]
+    assert not subscriptions.hears(place)
+    with subscriptions.watch_any(place):
+        assert subscriptions.hears(place)
+        assert not subscriptions.hears([("another", "k")])
+    # Once nobody has waited for a while, the next message is the last that wakes the thread.
+    until(lambda: publisher.publish("c", "other") == 1 and not subscriptions.hears(place))
+    for _ in range(100):
+        publisher.publish("c", "k")
+    with subscriptions.watch_any(place) as wake:
+        assert publisher.publish("c", "k") == 1
+        assert wake.wait(5)
+        assert subscriptions.hears(place)
+    subscriptions.close()
+
+
 def test_the_subscription_stands_when_the_watch_begins(subscriptions: Subscriptions, publisher: redis.Redis):
     for n in range(30):
         with subscriptions.watch(f"c{n}", "k") as wake:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from tests.integration.store.attempt import Attempt
+from tests.integration.store.attempt import REFUND, WHERE, Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import (
@@ -19,7 +19,7 @@ from retinue.contract import (
     StoreReplyError,
     SubagentState,
 )
-from retinue.store import control, running
+from retinue.store import asking, control, running
 from retinue.store.call import RunKey
 from retinue.store.replies import Fence
 
@@ -48,6 +48,30 @@ def _handed_back(stage: Stage) -> RunKey:
     return attempt.run
 
 
+def _asking_a_human(stage: Stage) -> RunKey:
+    attempt = stage.calling(stage.root(timeout_ms=60_000), "refund", "where")
+    stage.run(attempt.ask(REFUND, WHERE))
+    return attempt.run
+
+
+def _approved(stage: Stage) -> RunKey:
+    run = _asking_a_human(stage)
+    _approve(stage, run)
+    return stage.claim(run).run
+
+
+def _approve(stage: Stage, run: RunKey) -> None:
+    stage.run(asking.approve(run, above=run.run_id, slot="1:0", decision_id="d1"))
+
+
+def _deny(stage: Stage, run: RunKey) -> None:
+    stage.run(asking.deny(run, above=run.run_id, slot="1:0", decision_id="d2", reason="no"))
+
+
+def _answer(stage: Stage, run: RunKey) -> None:
+    stage.run(asking.answer(run, above=run.run_id, slot="1:1", decision_id="d3", value="here"))
+
+
 STARTS: dict[str, Callable[[Stage], RunKey]] = {
     "queued": lambda stage: stage.root(timeout_ms=60_000),
     "no worker": _no_worker,
@@ -56,6 +80,8 @@ STARTS: dict[str, Callable[[Stage], RunKey]] = {
     "calling": lambda stage: stage.calling(stage.root(timeout_ms=60_000), "search").run,
     "waiting": lambda stage: stage.waiting(stage.root(timeout_ms=60_000))[0].run,
     "queued again": _handed_back,
+    "asking a human": _asking_a_human,
+    "approved": _approved,
     **{state.value: _ended(state) for state in sorted(TERMINAL_STATES)},
 }
 
@@ -116,11 +142,17 @@ OPERATIONS: dict[str, Callable[[Stage, RunKey], Any]] = {
     "note": lambda stage, run: stage.run(_holder(stage, run).retry()),
     "suspend": lambda stage, run: stage.run(_holder(stage, run).suspend([run])),
     "hand_back": lambda stage, run: stage.run(_holder(stage, run).hand_back()),
+    "handoff": lambda stage, run: stage.run(_holder(stage, run).hand_off()),
     **{f"finish {state}": _finish(state) for state in sorted(TERMINAL_STATES)},
     "take_over": _take_over(3),
     "take_over for the last time": _take_over(1),
     "steer": lambda stage, run: stage.steer(run),
     "cancel": lambda stage, run: stage.cancel(run),
+    "suspend that asks a human": lambda stage, run: stage.run(_holder(stage, run).ask(REFUND, WHERE)),
+    "begin_approved": lambda stage, run: stage.run(_holder(stage, run).begin()),
+    "approve": _approve,
+    "deny": _deny,
+    "answer": _answer,
     "sweep": lambda stage, run: stage.sweep(run),
     "cancel and sweep": _under_cancel(lambda stage, run: stage.sweep(run)),
     "timer": _timer,

@@ -6,15 +6,11 @@ from typing import Any
 
 import pytest
 from pyagentspec.agent import Agent as SpecAgent
-from pyagentspec.flows.flow import Flow
-from pyagentspec.flows.flowbuilder import FlowBuilder
-from pyagentspec.flows.nodes import EndNode, StartNode
 from pyagentspec.llms import VllmConfig
 from pyagentspec.managerworkers import ManagerWorkers
 from pyagentspec.property import Property, StringProperty
 from pyagentspec.specialized_agent import AgentSpecializationParameters, SpecializedAgent
-from pyagentspec.swarm import Swarm
-from pyagentspec.tools import ClientTool, ServerTool
+from pyagentspec.tools import ServerTool
 
 from retinue.agents import (
     AgentSpecDeclaration,
@@ -83,31 +79,30 @@ def test_the_published_group_loads_unchanged_and_resolves(
     assert survey.parameters["required"] == ["customer_id"]
 
 
-def test_every_published_agent_and_group_with_server_tools_loads(spec_files: Path) -> None:
-    for name in (
-        "agent-spec/example_serialized_managerworkers.yaml",
-        "agent-spec/howto_ag_ui.yaml",
-        "agent-spec/howto_agents.yaml",
-        "agent-spec/math_homework_agent.yaml",
-        "wayflow/docs_howto_managerworkers.yaml",
-        "wayflow/managerworkers.yaml",
-    ):
-        assert load_agent_spec(spec_files / name).members
+REJECTED = {
+    "agent-spec/howto_disaggregated_component_config.yaml": "holds parts of another document",
+    "agent-spec/howto_disaggregated_main_config.yaml": "client_weather_tool",
+    "wayflow/docs_howto_managerworkers2.yaml": r"agentspec_version '26.2.0' is none that .* knows \(25.3.0,",
+    "wayflow/docs_howto_swarm2.yaml": "agentspec_version '26.2.0'",
+    "wayflow/agent_with_sensitive_fields.json": r'OciGenAiConfig.*remote_tools.tools."tool_name1"\] headers',
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("agent-spec/howto_swarm.yaml", "Swarm 'Swarm' is not supported yet"),
-        ("wayflow/swarm.yaml", "Swarm .* is not supported yet"),
-        ("agent-spec/swarm_calculator.yaml", "Swarm .* is not supported yet"),
-        ("agent-spec/howto_mcp_agent.yaml", "MCPToolBox 'Payslip MCP ToolBox'.*not supported yet"),
-        ("agent-spec/howto_agent_with_remote_tools.yaml", "RemoteTool .*not supported yet"),
-        ("wayflow/docs_howto_managerworkers2.yaml", "26.2.0"),
-        ("wayflow/agent_with_sensitive_fields.json", "references"),
-    ],
-)
-def test_what_is_not_supported_is_one_clear_error(spec_files: Path, name: str, reason: str) -> None:
+def published(folder: Path) -> list[str]:
+    files = sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".json"))
+    return [str(path.relative_to(folder)) for path in files]
+
+
+def test_every_published_document_loads_unless_it_is_listed_as_rejected(spec_files: Path) -> None:
+    names = published(spec_files)
+    assert set(REJECTED) < set(names)
+    for name in names:
+        if name not in REJECTED:
+            assert load_agent_spec(spec_files / name).members
+
+
+@pytest.mark.parametrize(("name", "reason"), REJECTED.items())
+def test_what_cannot_be_loaded_is_one_clear_error(spec_files: Path, name: str, reason: str) -> None:
     with pytest.raises(AgentSpecError, match=reason):
         load_agent_spec(spec_files / name)
 
@@ -115,11 +110,9 @@ def test_what_is_not_supported_is_one_clear_error(spec_files: Path, name: str, r
 def test_a_disaggregated_document_loads_with_its_parts(spec_files: Path) -> None:
     folder = spec_files / "agent-spec"
     main = folder / "howto_disaggregated_main_config.yaml"
-    with pytest.raises(AgentSpecError, match="client_weather_tool"):
-        load_agent_spec(main)
-    # The parts are found; what is left to say is that one of them is a client's tool.
-    with pytest.raises(AgentSpecError, match="ClientTool 'get_weather' of agent 'Weather Agent'"):
-        load_agent_spec(main, components_registry=folder / "howto_disaggregated_component_config.yaml")
+    parts = folder / "howto_disaggregated_component_config.yaml"
+    entry = load_agent_spec(main, components_registry=parts).entry
+    assert (entry.name, [item.name for item in entry.tools]) == ("Weather Agent", ["get_weather"])
 
 
 def test_parts_may_be_text_dict_list_or_components() -> None:
@@ -136,7 +129,7 @@ def test_yaml_json_dict_and_objects_say_the_same(tmp_path: Path) -> None:
     path = tmp_path / "g.yaml"
     path.write_text(component.to_yaml())
     shapes = [
-        [(m.name, m.prompt, m.workers, m.inputs) for m in load_agent_spec(source).members]
+        [(m.name, m.prompt, m.roster, m.inputs) for m in load_agent_spec(source).members]
         for source in (component, text, json.loads(text), component.to_yaml(), path, str(path))
     ]
     assert all(shape == shapes[0] for shape in shapes)
@@ -166,13 +159,6 @@ def test_module_level_components_are_registered_without_a_call(
     assert registry.agent("boss").roster == ()
 
 
-def test_a_swarm_at_module_level_stops_the_worker() -> None:
-    a, b = member("a"), member("b")
-    swarm = Swarm(name="s", first_agent=a, relationships=[(a, b)])
-    with pytest.raises(AgentSpecError, match="Swarm 's' is not supported yet"):
-        Registry.from_objects(swarm)
-
-
 def test_two_documents_with_a_member_of_one_name_name_both_places() -> None:
     first = load_agent_spec(group("g", member("boss"), member("w")))
     second = load_agent_spec(group("h", member("boss"), member("w")))
@@ -188,22 +174,6 @@ def test_a_document_may_be_a_sub_agent_under_another_name() -> None:
         assert set(registry.agents) == {"team", "w"}
         entry = registry.agent("team")
         assert (entry.description, entry.delegation) == ("The team.", Delegation.SEND_MESSAGE)
-
-
-def test_groups_nest_and_share_members() -> None:
-    shared = member("shared")
-    inner = group("inner", member("lead"), shared)
-    registry = Registry.from_objects(group("outer", member("boss"), inner, shared))
-    assert set(registry.agents) == {"outer", "inner", "shared"}
-    assert [item.name for item in registry.agent("outer").roster] == ["inner", "shared"]
-    assert [item.name for item in registry.agent("inner").roster] == ["shared"]
-
-
-def test_a_manager_that_is_a_group_brings_its_workers() -> None:
-    inner = group("inner", member("lead", "Lead."), member("a"))
-    declaration = load_agent_spec(group("outer", inner, member("b")))
-    assert declaration.entry.prompt == "Lead."
-    assert declaration.entry.workers == ("a", "b")
 
 
 def test_a_specialized_agent_is_flattened() -> None:
@@ -251,24 +221,6 @@ def test_a_groups_default_stands_in_for_its_managers_input(settings: Settings) -
     )
     spec = resolve(Registry.from_objects(component), settings, "g")
     assert spec.instructions.endswith("Lead red.")
-
-
-def test_all_problems_of_a_document_are_listed_at_once() -> None:
-    client = ClientTool(name="ask", description="d")
-    confirm = ServerTool(name="pay", description="d", requires_confirmation=True)
-    boss = member("boss", tools=[client])
-    text = refusal(group("g", boss, member("w", tools=[confirm]), member("w"), member("boss")))
-    assert "ClientTool 'ask' of agent 'g' is not supported yet" in text
-    assert "tool 'pay' of agent 'w' requires confirmation" in text
-    assert "two agents are named 'w'" in text
-    assert "manager and a worker of 'g' are both named 'boss'" in text
-
-
-def test_unsupported_kinds_are_named() -> None:
-    start, end = StartNode(name="s"), EndNode(name="e")
-    flow: Flow = FlowBuilder().add_sequence([start, end]).build("f")
-    assert "Flow 'f' is not supported yet" in refusal(flow)
-    assert "Flow 'f' is not supported yet" in refusal(group("g", member("boss"), flow))
 
 
 def test_tools_with_one_name_for_the_model_are_refused() -> None:
@@ -330,9 +282,53 @@ def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
         load_agent_spec(tmp_path / "absent.yaml")
 
 
-def test_what_is_not_carried_over_is_noted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    declaration = load_agent_spec(member("a", outputs=[StringProperty(title="answer")]))
+def test_what_is_doubtful_is_noted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    declaration = load_agent_spec(group("g", member("boss"), member("w")))
     assert isinstance(declaration, AgentSpecDeclaration)
-    assert declaration.notes == ("outputs of 'a' are not enforced: its reply is text",)
+    assert declaration.notes == ("'w' of 'g' has no description: the others know it by its name alone",)
     Registry.from_objects(declaration)
     assert "agent_spec_note place=argument 0" in caplog.text
+
+
+def test_faults_of_a_document_are_listed_at_once_with_the_components_names() -> None:
+    llm = {"component_type": "VllmConfig", "name": "l", "model_id": "m", "url": "u"}
+    good = {"component_type": "Agent", "name": "a", "system_prompt": "x", "llm_config": llm}
+    half = {
+        "component_type": "Agent",
+        "name": "b",
+        "llm_config": {"component_type": "VllmConfig", "name": "k"},
+    }
+    lonely = {"component_type": "ManagerWorkers", "name": "lonely", "group_manager": good, "workers": []}
+    document: dict[str, Any] = {
+        "agentspec_version": "26.1.0",
+        "component_type": "Swarm",
+        "name": "s",
+        "first_agent": good,
+        "relationships": [[good, {"$component_ref": "half"}], [good, lonely]],
+        "$referenced_components": {"half": half},
+    }
+    with pytest.raises(AgentSpecError) as caught:
+        load_agent_spec(document)
+    text = str(caught.value)
+    assert "VllmConfig 'k': model_id: Field required; VllmConfig 'k': url: Field required" in text
+    assert "Agent 'b': system_prompt: Field required" in text
+    assert "ManagerWorkers 'lonely': Cannot define a `ManagerWorkers` with no worker" in text
+    document["relationships"] = [[good, {"component_type": "Robot", "name": "r"}]]
+    with pytest.raises(AgentSpecError, match="Robot 'r' is of no kind that Agent Spec has"):
+        load_agent_spec(document)
+
+
+@pytest.mark.parametrize(
+    ("own", "added", "kept"), [(True, None, True), (False, None, False), (True, False, False)]
+)
+def test_whether_a_human_is_there_to_answer_is_kept(
+    settings: Settings, own: bool, added: bool | None, kept: bool
+) -> None:
+    parameters = AgentSpecializationParameters(name="p", human_in_the_loop=added)
+    component = SpecializedAgent(
+        name="s", agent=member("a", human_in_the_loop=own), agent_specialization_parameters=parameters
+    )
+    declaration = load_agent_spec(component)
+    assert declaration.entry.human_in_the_loop is kept
+    told = resolve(Registry.from_objects(declaration), settings, "s").instructions
+    assert ("Nobody answers questions here" in told) is not kept

@@ -16,6 +16,7 @@ from pyagentspec.retrypolicy import RetryPolicy
 
 from retinue.agents import AgentSpecError, InlineLlm
 from retinue.agents.agentspec_llm import base_url, inline_llm
+from retinue.agents.remote_spec import RetrySpec
 
 
 @pytest.mark.parametrize(
@@ -45,13 +46,13 @@ from retinue.agents.agentspec_llm import base_url, inline_llm
     ],
 )
 def test_the_five_kinds_become_an_endpoint(config: LlmConfig, expected: InlineLlm) -> None:
-    assert inline_llm(config, []) == expected
+    assert inline_llm(config) == expected
 
 
 def test_generation_parameters_are_carried_over_with_extras() -> None:
     generation = LlmGenerationConfig(temperature=0.2, max_tokens=9, reasoning_effort="low")  # pyright: ignore
     config = VllmConfig(name="a", model_id="m", url="http://h", default_generation_parameters=generation)
-    assert inline_llm(config, []).params == {"temperature": 0.2, "max_tokens": 9, "reasoning_effort": "low"}
+    assert inline_llm(config).params == {"temperature": 0.2, "max_tokens": 9, "reasoning_effort": "low"}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_a_url_with_a_credential_is_refused_without_repeating_it(url: str) -> No
 def test_sensitive_fields_are_refused_with_the_setting_to_use(field: str) -> None:
     config = VllmConfig(name="a", model_id="m", url="http://h", **{field: "hunter2"})  # pyright: ignore
     with pytest.raises(AgentSpecError, match="llm_configs") as caught:
-        inline_llm(config, [])
+        inline_llm(config)
     assert field in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
@@ -91,7 +92,7 @@ def test_a_credential_among_the_generation_parameters_is_refused() -> None:
     generation = LlmGenerationConfig(extra_headers={"Authorization": "hunter2"})  # pyright: ignore
     config = VllmConfig(name="a", model_id="m", url="http://h", default_generation_parameters=generation)
     with pytest.raises(AgentSpecError, match="extra_headers") as caught:
-        inline_llm(config, [])
+        inline_llm(config)
     assert "hunter2" not in str(caught.value)
 
 
@@ -99,15 +100,19 @@ def test_another_kind_is_named() -> None:
     client = OciClientConfigWithInstancePrincipal(name="c", service_endpoint="http://h")
     config = OciGenAiConfig(name="a", model_id="m", compartment_id="c", client_config=client)
     with pytest.raises(AgentSpecError, match="OciGenAiConfig, which is not supported"):
-        inline_llm(config, [])
+        inline_llm(config)
 
 
 def test_another_api_is_named() -> None:
     with pytest.raises(AgentSpecError, match="'grpc'"):
-        inline_llm(LlmConfig(name="a", model_id="m", api_type="grpc"), [])
+        inline_llm(LlmConfig(name="a", model_id="m", api_type="grpc"))
 
 
-def test_a_retry_policy_is_noted() -> None:
-    notes: list[str] = []
-    inline_llm(VllmConfig(name="a", model_id="m", url="http://h", retry_policy=RetryPolicy()), notes)
-    assert "retry_policy" in notes[0]
+def test_a_retry_policy_is_carried_over_with_its_units() -> None:
+    policy = RetryPolicy(
+        max_attempts=4, request_timeout=2.5, jitter=None, recoverable_statuses={"409": ["lock"], "425": []}
+    )
+    retry = inline_llm(VllmConfig(name="a", model_id="m", url="http://h", retry_policy=policy)).retry
+    assert retry == RetrySpec(
+        max_retries=4, request_timeout_s=2.5, jitter="none", statuses={"409": ("lock",), "425": ()}
+    )

@@ -24,8 +24,8 @@ print(*[name for name in ("pyagentspec", "openai", "celery", "kombu", "yaml") if
 NAMES = """
 Agent AgentConfig AgentEntry AgentSpecDeclaration AgentSpecError Capabilities DeclarationError Delegation
 EffectiveSpec Grant Inheritance InlineLlm LifecycleService NotRunnableError Registry RosterEntry Runnable
-Runner SubAgent SubAgentSpec Tool ToolArgumentError ToolContext ToolResultError ToolSpec current_tool_context
-load_agent_spec resolve tool
+RunnerKind SubAgent SubAgentSpec Tool ToolArgumentError ToolContext ToolResultError ToolSpec
+current_tool_context load_agent_spec resolve tool
 """
 
 

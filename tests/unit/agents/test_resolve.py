@@ -8,7 +8,7 @@ from retinue.agents import (
     Delegation,
     EffectiveSpec,
     Registry,
-    Runner,
+    RunnerKind,
     SubAgent,
     SubAgentSpec,
     ToolSpec,
@@ -55,7 +55,7 @@ def test_the_first_example_resolves_as_written(settings: Settings) -> None:
     spec = resolve(REGISTRY, settings, "support")
     assert (spec.agent, spec.runner, spec.model, spec.provider) == (
         "support",
-        Runner.LOOP,
+        RunnerKind.LOOP,
         "gpt-5-mini",
         "openai",
     )
@@ -63,6 +63,20 @@ def test_the_first_example_resolves_as_written(settings: Settings) -> None:
     assert [item.name for item in spec.roster] == ["researcher", "echo"]
     assert [item.name for item in spec.built_in_tools] == ["run_agent", "list_agents"]
     assert spec.max_iterations == 7
+
+
+def test_a_tool_that_needs_an_approval_says_so_in_the_pinned_spec(settings: Settings) -> None:
+    @tool(requires_confirmation=True)
+    def pay(amount: int) -> str:
+        return "paid"
+
+    agent = Agent(name="payer", instructions="x", model="m", tools=[pay, search_handbook])
+    spec = resolve(Registry.from_objects(agent), settings, "payer")
+    again = EffectiveSpec.model_validate_json(spec.json_text)
+    assert {item.name: item.requires_confirmation for item in again.tools} == {
+        "pay": True,
+        "search_handbook": False,
+    }
 
 
 def test_a_spec_inherits_what_it_leaves_open_and_nothing_else(settings: Settings) -> None:
@@ -173,7 +187,7 @@ def test_a_declared_agent_may_be_the_default_one(make_settings: SettingsFactory)
 
 def test_a_foreign_object_has_no_model_and_no_capabilities(make_settings: SettingsFactory) -> None:
     spec = resolve(REGISTRY, make_settings(providers={}), "echo")
-    assert (spec.runner, spec.model, spec.provider, spec.restartable) == (Runner.OBJECT, None, None, True)
+    assert (spec.runner, spec.model, spec.provider, spec.restartable) == (RunnerKind.OBJECT, None, None, True)
     flags = spec.capabilities
     assert not any((flags.can_steer, flags.can_checkpoint, flags.can_suspend, flags.reports_usage))
     loop = resolve(REGISTRY, make_settings(), "support").capabilities

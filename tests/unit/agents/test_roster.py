@@ -6,6 +6,7 @@ import pytest
 
 from retinue.agents import Delegation, RosterEntry
 from retinue.agents.roster import (
+    HandoffCall,
     ListAgentsCall,
     RefusedCall,
     RunAgentCall,
@@ -49,7 +50,7 @@ def test_calls_are_read() -> None:
     run = read_delegation("run_agent", '{"name": "researcher", "task": "find"}', ROSTER)
     assert run == RunAgentCall("researcher", "find")
     send = read_delegation("send_message", {"recipient": "refund_specialist", "message": "m"}, ROSTER)
-    assert send == SendMessageCall("Refund Specialist", "m")
+    assert send == SendMessageCall(ROSTER[1], "m")
     listing = read_delegation("list_agents", "", ROSTER)
     assert isinstance(listing, ListAgentsCall)
     assert json.loads(listing.text)[0] == {
@@ -87,3 +88,43 @@ def test_a_task_over_the_goals_limit_is_refused_with_the_limit() -> None:
 
 def test_broken_json_is_answered_with_advice() -> None:
     assert "JSON" in refused("run_agent", "{")
+
+
+PEERS = (
+    RosterEntry(name="fixer", description="Fixes.", agent="desk/fixer", scope="desk"),
+    RosterEntry(name="Refund Specialist", scope="desk"),
+)
+
+
+def test_a_member_may_send_to_some_and_hand_off_to_others() -> None:
+    send, handoff = delegation_tools(Delegation.SEND_MESSAGE, ROSTER, PEERS)
+    assert (send.name, handoff.name) == ("send_message", "handoff_conversation")
+    assert handoff.parameters["required"] == ["recipient"]
+    assert handoff.parameters["properties"]["recipient"]["enum"] == ["fixer", "Refund Specialist"]  # pyright: ignore
+    (only,) = delegation_tools(Delegation.SEND_MESSAGE, (), PEERS)
+    assert only.name == "handoff_conversation"
+
+
+def test_a_handoff_leads_to_the_registered_agent_and_a_message_with_it_is_passed_over() -> None:
+    for arguments in ({"recipient": "fixer"}, {"recipient": "Fixer", "message": "It is broken."}):
+        call = read_delegation("handoff_conversation", arguments, ROSTER, PEERS)
+        assert isinstance(call, HandoffCall)
+        assert call.recipient is PEERS[0]
+        assert call.recipient.registered == "desk/fixer"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ({"recipient": "researcher"}, "'researcher'. recipient must be one of:\n- fixer: Fixes."),
+        ({}, "'recipient' must be a text"),
+        ({"message": "m"}, "'recipient' must be a text"),
+        ({"recipient": "fixer", "reason": "r"}, "unknown argument 'reason'"),
+    ],
+)
+def test_a_handoff_that_leads_nowhere_is_answered_with_the_mend(
+    arguments: dict[str, str], answer: str
+) -> None:
+    call = read_delegation("handoff_conversation", arguments, ROSTER, PEERS)
+    assert isinstance(call, RefusedCall)
+    assert answer in call.text

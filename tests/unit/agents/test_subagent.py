@@ -64,20 +64,16 @@ def test_an_object_without_run_is_a_type_error() -> None:
 
 
 def test_a_run_that_would_fail_at_first_use_is_refused_at_once() -> None:
-    class Renamed:
-        async def run(self, q: str, **kwargs: object) -> str:
-            return q
-
     class Demanding:
         def run(self, query: str, session: str) -> str:
             return query
 
-    class PositionOnly:
-        def run(self, query: str, /) -> str:
-            return query
+    class Deaf:
+        def run(self) -> str:
+            return ""
 
-    for agent in (Renamed(), Demanding(), PositionOnly()):
-        with pytest.raises(TypeError, match="query"):
+    for agent, fault in ((Demanding(), "needs session besides the task"), (Deaf(), "takes no task")):
+        with pytest.raises(TypeError, match=fault):
             SubAgent(name="a", agent=agent, description="d")
 
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -8,7 +11,7 @@ from retinue.cli.request_options import request_fields, with_request_options
 from retinue.contract import Priority, Role, SubagentLaunchRequest
 
 # Said by other options (--session), or too much for a command line.
-_WITHOUT_OPTION = {"parent_session_id", "on_done", "limits", "on_parent_end"}
+_WITHOUT_OPTION = {"agent_spec", "parent_session_id", "on_done", "limits", "on_parent_end"}
 
 
 @pytest.fixture
@@ -42,22 +45,37 @@ def test_a_plain_launch_asks_for_the_defaults(
     assert SubagentLaunchRequest.parse(request) == SubagentLaunchRequest(agent="support", goal="Help.")
 
 
-def test_every_option_reaches_its_field(command: typer.Typer, launched: list[dict[str, object]]) -> None:
+def test_every_option_reaches_its_field(
+    command: typer.Typer, launched: list[dict[str, object]], tmp_path: Path
+) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
     options = "--context c --input n=3 --correlation-id t-1 --on-duplicate return --timeout 9.5 "
     options += "--max-iterations 7 --toolset files --toolset web --block-tool rm --role orchestrator "
-    options += "--model m --provider p --working-directory a/b --priority high --metadata k=v"
+    options += "--model m --provider p --working-directory a/b --priority high --metadata k=v "
+    options += f"--output-schema {tmp_path}/schema.json"
     assert invoke(command, "support", "Help.", *options.split()) == 0
 
     (request,) = launched
     request.pop("session")
     parsed = SubagentLaunchRequest.parse(request)
     assert parsed.inputs == {"n": 3}
+    assert parsed.output_schema == schema
     assert parsed.timeout_seconds == 9.5
     assert parsed.allowed_toolsets == ("files", "web")
     assert parsed.blocked_tools == ("rm",)
     assert parsed.metadata == {"k": "v"}
     assert (parsed.role, parsed.priority) == (Role.ORCHESTRATOR, Priority.HIGH)
     assert set(request) == set(SubagentLaunchRequest.model_fields) - _WITHOUT_OPTION
+
+
+@pytest.mark.parametrize("name", ["spec.yaml", "parts/spec.yml", "/a/spec.json"])
+def test_a_file_in_the_place_of_an_agent_is_handed_over_as_a_path(
+    command: typer.Typer, launched: list[dict[str, object]], name: str
+) -> None:
+    assert invoke(command, name, "Help.") == 0
+
+    assert launched[0]["agent"] == Path(name)
 
 
 def test_a_dash_is_the_default_agent_and_reads_the_goal(

@@ -36,7 +36,7 @@ from retinue.store.launching import DuplicateCorrelation, IdConflict, LimitReach
         (ParentRefused("DEADLINE"), ErrorCode.PARENT_ENDED, "parent", "deadline"),
         (ParentRefused("STALE"), ErrorCode.PARENT_ENDED, "parent", "another attempt"),
         (ParentRefused("ITERATION"), ErrorCode.PARENT_ENDED, "parent", "another iteration"),
-        (ThreadBusy("sa-1"), ErrorCode.CAPACITY_REACHED, "conversation", "sa-1"),
+        (ThreadBusy("sa-1"), ErrorCode.RUN_ACTIVE, "conversation", "sa-1"),
         (IdConflict("sa-1"), ErrorCode.CORRELATION_CONFLICT, "request", "sa-1"),
     ],
 )

@@ -16,7 +16,7 @@ from retinue.broker.settings import Settings
 from retinue.client import ErrorCode, SubagentLaunchRequest, SubagentLifecycleError
 from retinue.client.parent import ParentBinding
 from retinue.client.planning import LaunchPlanner, Plan
-from retinue.client.ticket import Ticket
+from retinue.client.ticket import GroupPlace, JoinedThread, Ticket
 from retinue.contract import Role, new_run_id
 
 RUN = new_run_id(7)
@@ -204,7 +204,29 @@ def test_a_roots_thread_is_a_conversation_and_a_childs_is_not() -> None:
     child = plan({}, parent=parent())
     assert child.new_run.thread_ttl_s == 3_600
     assert child.ticket.inherited == Inheritance(model="gpt-5-mini")
-    assert plan({}, thread_id="t1", thread_ttl_s=5).new_run.thread_id == "t1"
+    place = GroupPlace({"team": "sa-1"}, caller="boss", depth=1, counted_on="sa-1")
+    of_a_pair = plan({}, parent=parent(), thread=JoinedThread("t1", group=place))
+    assert (of_a_pair.new_run.thread_id, of_a_pair.new_run.thread_ttl_s) == ("t1", 604_800)
+    assert (of_a_pair.ticket.group, of_a_pair.ticket.thread) == (place, None)
+
+
+def test_a_conversation_goes_on_with_its_owner_and_is_part_of_what_is_asked_for() -> None:
+    first = plan({"agent": "support"})
+    thread = JoinedThread("sa-1", owner="researcher", continues="sa-2")
+    following = plan({"agent": "support"}, thread=thread)
+
+    assert (following.new_run.agent, following.ticket.request.agent) == ("researcher", "support")
+    assert (following.new_run.thread_id, following.ticket.thread) == ("sa-1", "sa-1")
+    assert following.new_run.continues == "sa-2"
+    digests = {
+        first.new_run.digest,
+        following.new_run.digest,
+        plan({"agent": "support"}, thread=replace(thread, thread_id="sa-3")).new_run.digest,
+    }
+    assert len(digests) == 3
+    # Whichever of the conversation's runs is named, the next turn is the same.
+    assert plan({"agent": "support"}, thread=replace(thread, continues="sa-4")).new_run.digest in digests
+    assert fault({"agent": "support"}, thread=replace(thread, owner="gone")).code == ErrorCode.UNKNOWN_AGENT
 
 
 def test_a_provider_that_the_agent_declares_and_no_worker_has_is_refused() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from retinue.client.clock import WaitClock
 from retinue.client.scope import Target
 from retinue.client.waited import WaitedRuns
-from retinue.contract import HandleKey, Keyring, SubagentState
+from retinue.contract import HandleKey, Keyring, SubagentState, WaitUntil
 from retinue.store.call import RunKey
 from retinue.store.reading import RunView
 from retinue.store.record import Record
@@ -65,7 +66,38 @@ def test_the_answers_stand_in_the_order_of_the_handles() -> None:
     assert not any(end.timed_out for end in ends)
 
 
+def test_of_a_part_that_is_all_waited_for_the_last_is_watched_until_none_is_left() -> None:
+    (part,) = WaitedRuns([(ONE.handle, ONE), ("junk", None), (TWO.handle, TWO)], WaitClock()).parts()
+    assert (part.keys, part.watched) == ([ONE.key, TWO.key], [TWO.key])
+    assert not part.is_enough(views(view("SUCCEEDED"), view("RUNNING")))
+    assert part.is_enough(views(view("RUNNING"), view("FAILED")))
+    rest = part.rest(views(view("RUNNING"), view("FAILED")))
+    assert rest is not None
+    assert (rest.keys, rest.watched) == ([ONE.key], [ONE.key])
+    assert rest.rest(views(None, view("FAILED"))) is None
+
+
+def test_a_wait_for_all_ends_with_its_time_and_says_so_of_those_that_go_on() -> None:
+    waited = WaitedRuns([(ONE.handle, ONE), (TWO.handle, TWO)], WaitClock(0))
+    (part,) = waited.parts()
+    seen = views(view("SUCCEEDED"), view("RUNNING"))
+    assert part.is_enough(seen)
+    assert part.rest(seen) is None
+    assert [end.timed_out for end in waited.answer_all(seen)] == [False, True]
+
+
 def test_it_timed_out_if_the_time_ran_out_and_nothing_had_ended() -> None:
     running = views(view("RUNNING"), view("RUNNING"))
     assert WaitedRuns([(ONE.handle, ONE)], WaitClock(0)).answer(running)[0].timed_out
     assert not WaitedRuns([(ONE.handle, ONE)], WaitClock()).answer(running)[0].timed_out
+
+
+def test_a_wait_for_a_human_is_over_once_one_is_asked_which_is_no_end() -> None:
+    waited = WaitedRuns([(ONE.handle, ONE)], WaitClock(0), WaitUntil.ASKED)
+    assert waited.read(ONE.key).script.name == "read_asked"
+    asking = {ONE.key.run_id: replace(view("RUNNING"), is_asking=True)}
+    assert WaitedRuns([(ONE.handle, ONE)], WaitClock(), WaitUntil.ASKED).is_enough(asking)
+    [end] = waited.answer(asking)
+    assert (end.completed, end.timed_out) == (False, False)
+    assert "pending()" in str(end.diagnostic)
+    assert WaitedRuns([(ONE.handle, ONE)], WaitClock()).read(ONE.key).script.name == "read"

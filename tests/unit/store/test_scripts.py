@@ -15,13 +15,15 @@ OPERATIONS = operation_names()
 NOT_ON_ONE_RUN = {"elect", "find_tenant", "forget_queue", "launch", "list_roots"}
 ON_A_RUN = [name for name in OPERATIONS if name not in NOT_ON_ONE_RUN]
 
-READ_ONLY = {"find_tenant", "list_roots", "read"}
+READ_ONLY = {"find_tenant", "list_roots", "read", "read_asked", "read_conversation", "read_requests"}
 # At maxmemory what is held must still be let go, and what was paid for be kept.
 ALLOWED_WHEN_FULL = {
+    "begin_approved",
     "cancel",
     "finish",
     "forget_queue",
     "hand_back",
+    "handoff",
     "no_worker",
     "record_model",
     "record_tool_result",
@@ -31,7 +33,7 @@ ALLOWED_WHEN_FULL = {
     "take_over",
     "timer",
 }
-REFUSED_WHEN_FULL = {"boundary", "claim", "launch", "note", "steer"}
+REFUSED_WHEN_FULL = {"answer", "boundary", "claim", "decide", "launch", "note", "steer"}
 # A reaper that is elected anew writes no more than its name.
 EITHER_WAY = {"elect"}
 
@@ -42,6 +44,7 @@ READS = {
     "HGET",
     "HGETALL",
     "HMGET",
+    "HVALS",
     "LLEN",
     "LRANGE",
     "SISMEMBER",
@@ -155,7 +158,7 @@ def test_includes_are_put_in_and_leave_the_header_first(name: str) -> None:
 def test_a_script_touches_only_keys_of_its_runs_partition(name: str) -> None:
     """Keys are built of the two prefixes, which share a hash tag, or of a key that was."""
     text = _code(script(name).body)
-    built = {"run", "tree", "events", "marks", "thread", "live", "due", "key", "parent"}
+    built = {"run", "tree", "events", "marks", "thread", "live", "due", "key", "parent", "entries"}
     for command, key in re.findall(r"redis\.call\('([A-Z]+)', ([^,)]+)", text):
         first = key.split(" ")[0]
         if command == "PUBLISH" and first == "'retinue:process:'":

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from retinue.worker.alarm import Alarm
 from retinue.worker.asking import Aborted, ask
 from retinue.worker.cut import Cut, let_go, until_done
 
@@ -19,10 +20,12 @@ class Run:
     def __init__(self, *, timeout_s: float | None = None) -> None:
         self.key = self.record = SimpleNamespace(tenant="_", run_id="sa-p07-" + "a" * 26)
         self.key.record = "record"
-        self.alarm = asyncio.Event()
+        self.alarm = Alarm()
         self.thread: list[str] = []
         self.partial = None
-        self.spec: Any = SimpleNamespace(tools=(), built_in_tools=(), model="m", instructions="", params={})
+        self.spec: Any = SimpleNamespace(
+            tools=(), built_in_tools=(), model="m", llm=None, instructions="", params={}
+        )
         self.grant = None
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
 
@@ -148,9 +151,9 @@ async def test_a_model_request_that_an_alarm_drops_lowers_it_so_that_a_lost_mark
 
     run: Any = Run()
     run.alarm.set()
-    shared: Any = SimpleNamespace(
-        retries=SimpleNamespace(run=never), model=None, provider=nothing, store=None
-    )
+    policy = SimpleNamespace(run=never)
+    policy.under = lambda _spec: policy
+    shared: Any = SimpleNamespace(retries=policy, model=None, provider=nothing, store=None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("retinue.worker.asking._request", nothing)
         assert isinstance(await ask(shared, run, 1, []), Aborted)

@@ -8,13 +8,13 @@ from typing import Any, get_args
 import pytest
 
 from retinue.contract import SubagentState
-from retinue.worker.outcome import Fenced, Finish, HandBack, Left, Outcome
+from retinue.worker.outcome import Fenced, Finish, HandBack, HandOff, Left, Outcome
 
 SECRET = "what the model said"
 
 
 def test_the_outcomes_are_these() -> None:
-    assert set(get_args(Outcome)) == {Finish, Left, HandBack, Fenced}
+    assert set(get_args(Outcome)) == {Finish, Left, HandOff, HandBack, Fenced}
 
 
 def test_a_finishs_repr_shows_no_text() -> None:

@@ -131,3 +131,20 @@ def test_a_document_with_neither_url_nor_provider_names_the_setting() -> None:
 
 def test_no_key_shows_in_a_repr() -> None:
     assert "sk-local" not in repr(bundles().of(spec("local")))
+
+
+def test_a_key_that_a_document_refers_to_must_stand_in_the_settings() -> None:
+    wanted = document(url="http://vllm.test/v1", needs_key=True)
+    with pytest.raises(SettingsError, match=r"llm_configs\.vllm\.api_key_env"):
+        bundles().of(wanted)
+    assert key(bundles(llm_configs={"vllm": {"api_key": "sk-own"}}).of(wanted)) == "sk-own"
+
+
+def test_a_document_that_came_with_a_launch_gets_no_key_for_a_url_of_its_own() -> None:
+    theirs = document(url="http://stranger.test/v1", by_value=True)
+    with pytest.raises(SettingsError, match=r"llm_configs\.vllm\.url"):
+        bundles(llm_configs={"vllm": {"api_key": "sk-own"}}).of(theirs)
+    own = {"api_key": "sk-own", "url": "http://ours.test/v1"}
+    found = bundles(llm_configs={"vllm": own}).of(theirs)
+    assert (found.base_url, key(found)) == ("http://ours.test/v1", "sk-own")
+    assert key(bundles().of(theirs)) is None

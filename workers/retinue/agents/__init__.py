@@ -9,12 +9,13 @@ from .agent import Agent, AgentConfig
 from .agentspec import load_agent_spec
 from .agentspec_member import AgentSpecDeclaration
 from .arguments import ToolArgumentError
-from .effective import Capabilities, EffectiveSpec, Inheritance, Runner, ToolSpec
-from .entry import AgentEntry, Delegation, RosterEntry
+from .effective import Capabilities, EffectiveSpec, Inheritance, RunnerKind, ToolSpec
+from .entry import AgentEntry, Delegation
 from .grants import Grant
 from .llm import InlineLlm
 from .registry import Registry
 from .resolve import resolve
+from .roster_entry import RosterEntry
 from .runnable import NotRunnableError, Runnable
 from .subagent import SubAgent, SubAgentSpec
 from .tool import Tool, tool
@@ -39,7 +40,7 @@ __all__ = [
     "Registry",
     "RosterEntry",
     "Runnable",
-    "Runner",
+    "RunnerKind",
     "SubAgent",
     "SubAgentSpec",
     "Tool",

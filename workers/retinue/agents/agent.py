@@ -6,15 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from retinue.contract import DeclarationError
 
 from .checks import (
     agent_name,
     model_params,
+    optional_bool,
     optional_count,
     optional_name,
+    optional_output_schema,
     optional_temperature,
     optional_text,
     required_text,
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 ToolSource = AnyTool | Callable[..., object] | str
 """What may stand in an agent's tools: a tool, a plain function, the name of a registered tool or toolset."""
+
+OutputSchema = Mapping[str, JsonValue] | type[BaseModel]
+"""What may stand as an output schema: a JSON schema of type object, or a pydantic model class."""
 
 # Where an agent runs is its own affair: a child does not follow its parent to the parent's queue.
 _NOT_INHERITED: Final = frozenset({"queue"})
@@ -42,6 +47,8 @@ class AgentConfig:
         max_tokens: longest model response, in tokens.
         params: further members of each model request (``top_p``, ``reasoning_effort`` ...).
         queue: the Celery queue for the agent's runs, unless the setting ``routes`` names one.
+        background: its model may let sub-agents work in the background, and check, steer, cancel and wait for
+            them. None = as the setting ``delegation.background`` says.
 
     Raises:
         DeclarationError: a value is out of range; names the field.
@@ -53,6 +60,7 @@ class AgentConfig:
     max_tokens: int | None = None
     params: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     queue: str | None = None
+    background: bool | None = None
 
     def __post_init__(self) -> None:
         optional_count("max_iterations", self.max_iterations)
@@ -60,6 +68,7 @@ class AgentConfig:
         optional_temperature(self.temperature)
         optional_count("max_tokens", self.max_tokens)
         optional_name("queue", self.queue, agent="config")
+        optional_bool("background", self.background)
         object.__setattr__(self, "params", model_params(self.params))
 
     @classmethod
@@ -102,6 +111,8 @@ class Agent:
         config: limits, sampling, queue.
         sub_agents: whom the model may delegate to.
         description: one line for those who may delegate to it. None = the first line of the instructions.
+        output_schema: a run ends with an object that fits this JSON schema, or this pydantic model's.
+            None = with a text. A launch may name another.
 
     Raises:
         DeclarationError: a field is wrong; names it.
@@ -115,6 +126,7 @@ class Agent:
     config: AgentConfig = field(default_factory=AgentConfig)
     sub_agents: Sequence[Agent | SubAgent | SubAgentSpec] = ()
     description: str | None = None
+    output_schema: OutputSchema | None = None
 
     def __post_init__(self) -> None:
         agent_name(self.name)
@@ -125,6 +137,8 @@ class Agent:
         check_config(self.config, agent=self.name)
         object.__setattr__(self, "tools", as_tools(self.tools, owner=self.name))
         object.__setattr__(self, "sub_agents", _sub_agents(self.sub_agents, owner=self.name))
+        schema = optional_output_schema(self.output_schema, agent=self.name)
+        object.__setattr__(self, "output_schema", schema)
 
 
 def check_config(value: object, *, agent: str) -> None:

@@ -5,17 +5,19 @@ pyagentspec is imported inside the functions: applications without such document
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pydantic import ValidationError
-
 from retinue.contract import AgentSpecError
 
+from .agentspec_faults import document_faults, fault_text
 from .agentspec_member import AgentSpecDeclaration
+from .agentspec_secrets import settings_for_references, stand_ins
 
 if TYPE_CHECKING:
     from pyagentspec.component import Component
@@ -29,6 +31,7 @@ def load_agent_spec(
     *,
     components_registry: object = None,
     name: str | None = None,
+    qualified: bool = False,
 ) -> AgentSpecDeclaration:
     """An Agent Spec agent or group, ready to be registered; assign it at the top level of a worker's module.
 
@@ -38,6 +41,8 @@ def load_agent_spec(
         components_registry: for a disaggregated document, its other parts: a path, text or dict of a document
             with ``$referenced_components``, several of them in a list, or a mapping of ids to components.
         name: what launches call it. None = its own name.
+        qualified: registers every member of a group as ``<group>/<member>``, and not only where its own name
+            is taken: documents with members of the same names can then stand side by side.
 
     Returns:
         What the document declares. Its ServerTools are looked up by name when a worker loads its modules.
@@ -45,10 +50,19 @@ def load_agent_spec(
     Raises:
         AgentSpecError: it cannot be read, or holds a kind, a tool or a credential that Retinue does not take.
     """
-    component = source if is_component(source) else _deserialise(source, _parts(components_registry))
+    needed: list[str] = []
+    parts = _parts(components_registry, needed)
+    component = source if is_component(source) else _deserialise(source, parts, needed)
     from .agentspec_convert import convert
 
-    return convert(cast("Component", component), name=name)
+    try:
+        declaration = convert(cast("Component", component), name=name, qualified=qualified)
+    except AgentSpecError as error:
+        if needed:
+            error.mend = f"{error.mend}; its credentials belong into retinue.toml: {'; '.join(needed)}"
+        raise
+    notes = (f"retinue.toml must set {line}" for line in needed)
+    return replace(declaration, notes=(*declaration.notes, *notes))
 
 
 def is_component(value: object) -> bool:
@@ -63,8 +77,14 @@ def is_agentic(value: object) -> bool:
     return module is not None and issubclass(type(value), module.AgenticComponent)
 
 
-def _deserialise(source: object, registry: Mapping[str, Any] | None, *, parts: bool = False) -> Any:
-    """The component of a document, or, with `parts`, its components by id."""
+def _deserialise(
+    source: object, registry: Mapping[str, Any] | None, needed: list[str], *, parts: bool = False
+) -> Any:
+    """The component of a document, or, with `parts`, its components by id.
+
+    Args:
+        needed: gets a line for each component whose credentials the settings must give.
+    """
     text, label = _text(source)
     try:
         from pyagentspec.serialization import AgentSpecDeserializer
@@ -73,30 +93,44 @@ def _deserialise(source: object, registry: Mapping[str, Any] | None, *, parts: b
             "Agent Spec documents need pyagentspec", mend='pip install "retinue[worker]"'
         ) from None
     reader = AgentSpecDeserializer()
-    read = (
-        reader.from_dict
-        if isinstance(text, dict)
-        else reader.from_json
-        if text.lstrip().startswith("{")
-        else reader.from_yaml
-    )
-    fault = ""
+    document: dict[str, Any] = {}
+    known: dict[str, Any] = {}
+    faults: list[str] = []
     try:
+        document = _parsed(text)
+        known = {**stand_ins(document, registry or {}), **(registry or {})}
+        needed.extend(settings_for_references(document, registry or {}))
         with warnings.catch_warnings():
             # `handoff: true` of older documents; our users cannot act on it here.
             warnings.simplefilter("ignore", DeprecationWarning)
-            return cast("Any", read)(
-                text, components_registry=registry, import_only_referenced_components=parts
+            return cast("Any", reader.from_dict)(
+                document, components_registry=known or None, import_only_referenced_components=parts
             )
     except Exception as error:
-        fault = _reason(error)
+        faults = document_faults(document, known, error, parts=parts) if document else [fault_text(error)]
     # Outside of the handler: pydantic's error holds the input, which may hold a key.
     raise AgentSpecError(
-        f"{label} cannot be loaded: {fault}", mend="correct the document, or load its parts with it"
+        f"{label} cannot be loaded: {'; '.join(faults)}",
+        mend="correct the document, or load its parts with it",
     )
 
 
-def _parts(value: object) -> dict[str, Any] | None:
+def _parsed(text: str | dict[str, Any]) -> dict[str, Any]:
+    if isinstance(text, dict):
+        return text
+    value: object
+    if text.lstrip().startswith("{"):
+        value = json.loads(text)
+    else:
+        import yaml
+
+        value = yaml.safe_load(text)
+    if not isinstance(value, dict):
+        raise ValueError("it holds no component")
+    return cast("dict[str, Any]", value)
+
+
+def _parts(value: object, needed: list[str]) -> dict[str, Any] | None:
     """A components registry, made of documents where documents were given."""
     if value is None:
         return None
@@ -105,7 +139,7 @@ def _parts(value: object) -> dict[str, Any] | None:
     many = isinstance(value, Sequence) and not isinstance(value, str | bytes)
     result: dict[str, Any] = {}
     for document in cast("Sequence[object]", value) if many else [value]:
-        loaded = _deserialise(document, result or None, parts=True)
+        loaded = _deserialise(document, result or None, needed, parts=True)
         result.update(cast("Mapping[str, Any]", loaded))
     return result
 
@@ -128,19 +162,3 @@ def _text(source: object) -> tuple[str | dict[str, Any], str]:
         raise AgentSpecError(
             f"{source} cannot be read: {reason}", mend=f"give a path that exists, seen from {Path.cwd()}"
         ) from None
-
-
-def _reason(error: Exception) -> str:
-    """What is wrong, without any value of the document."""
-    if isinstance(error, ValidationError):
-        faults = error.errors(include_url=False, include_input=False, include_context=False)
-        return "; ".join(
-            f"{'.'.join(map(str, fault['loc'])) or error.title}: {fault['msg']}" for fault in faults
-        )
-    if type(error).__module__.startswith("yaml"):
-        mark = getattr(error, "problem_mark", None)
-        place = f" in line {mark.line + 1}" if mark is not None else ""
-        return f"it is not YAML{place}"
-    if isinstance(error, ValueError) and type(error).__name__ == "JSONDecodeError":
-        return "it is not JSON"
-    return f"{type(error).__name__}: {str(error)[:500]}"

@@ -5,234 +5,197 @@ Imported only when there is a component at hand, for pyagentspec takes long to i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, cast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
 
 from pyagentspec.agent import Agent
 from pyagentspec.component import Component
 from pyagentspec.managerworkers import ManagerWorkers
 from pyagentspec.property import Property
 from pyagentspec.specialized_agent import SpecializedAgent
-from pyagentspec.tools.servertool import ServerTool
-from pyagentspec.tools.tool import Tool as SpecToolComponent
-from pydantic import JsonValue
+from pyagentspec.swarm import HandoffMode, Swarm
 
-from retinue.contract import AGENT_NAME_MAX_CHARS, AgentSpecError, DeclarationError
+from retinue.contract import AgentSpecError
 
+from .agentspec_groups import Layout, name_fault
+from .agentspec_inputs import output_schema, prompt_inputs
 from .agentspec_llm import inline_llm
 from .agentspec_member import AgentSpecDeclaration, SpecMember, SpecTool
-from .api_name import api_names
-from .placeholders import PromptInput, placeholders
-from .tool import RESERVED_TOOL_NAMES
+from .agentspec_place import Edge, Place, description_of
+from .agentspec_tools import convert_tools
+from .llm import InlineLlm
+from .roster_entry import RosterEntry
 
-_SUPPORTED: Final = "Agent, SpecializedAgent, ManagerWorkers"
-_GROUP_DEPTH_MAX: Final = 32
+_SUPPORTED: Final = "Agent, SpecializedAgent, Swarm, ManagerWorkers"
 
 
-def convert(component: Component, *, name: str | None = None) -> AgentSpecDeclaration:
+def convert(
+    component: Component, *, name: str | None = None, qualified: bool = False
+) -> AgentSpecDeclaration:
     """The declaration of a component and of everyone it reaches.
 
     Args:
-        component: an Agent, SpecializedAgent or ManagerWorkers.
+        component: an Agent, SpecializedAgent, Swarm or ManagerWorkers.
         name: registers the component under this name. None = under its own.
+        qualified: registers every member as ``<name>/<member>``, and not only where its own name is taken.
 
     Raises:
         AgentSpecError: it holds something that Retinue does not run; lists all problems.
     """
-    conversion = _Conversion()
-    conversion.add(component, name=name, depth=0)
-    if conversion.problems:
-        problems = list(dict.fromkeys(conversion.problems))
-        raise AgentSpecError(
-            f"{type(component).__name__} {component.name!r}: " + "; ".join(problems), mend=conversion.mend()
-        )
-    return AgentSpecDeclaration(tuple(conversion.members.values()), tuple(dict.fromkeys(conversion.notes)))
+    problems: list[str] = []
+    notes: list[str] = []
+    own = component.name if name is None else name
+    fault = name_fault(own)
+    if fault:
+        problems.append(fault)
+    places = [
+        place
+        for place in Layout(problems, notes).of(component, own, qualified=qualified)
+        if place.is_registered
+    ]
+    agents = _Agents(problems, notes)
+    for place in places:
+        agents.read(place.speaker.component)
+        _check_titles(place, problems)
+    if problems:
+        listed = "; ".join(dict.fromkeys(problems))
+        raise AgentSpecError(f"{type(component).__name__} {own!r}: {listed}", mend="correct the document")
+    members = tuple(_member(place, agents, notes) for place in places)
+    return AgentSpecDeclaration(members, tuple(dict.fromkeys(notes)))
 
 
-class _Conversion:
-    def __init__(self) -> None:
-        self.members: dict[str, SpecMember] = {}
-        self.problems: list[str] = []
-        self.notes: list[str] = []
-        self._unsupported = False
+@dataclass(frozen=True, slots=True)
+class _AgentParts:
+    """What an Agent says, with what a SpecializedAgent around it adds."""
 
-    def mend(self) -> str:
-        return f"use {_SUPPORTED} with ServerTools" if self._unsupported else "correct the document"
+    prompt: str
+    inputs: tuple[Property, ...]
+    outputs: tuple[Property, ...]
+    llm: InlineLlm
+    tools: tuple[SpecTool, ...]
+    human_in_the_loop: bool
 
-    def add(self, component: Component, *, name: str | None, depth: int) -> str | None:
-        """Add the component and everyone below it; the name that it got, or None after a problem."""
-        own = name or component.name
-        known = self.members.get(own)
-        if known is not None:
-            if known.source is component:
-                return own
-            self.problems.append(f"two agents are named {own!r}")
-            return None
-        if not own.strip() or len(own) > AGENT_NAME_MAX_CHARS or not own.isprintable() or own != own.strip():
-            self.problems.append(
-                f"{own!r:.80} is no agent name (1 to {AGENT_NAME_MAX_CHARS} printable characters)"
-            )
-            return None
-        if depth > _GROUP_DEPTH_MAX:
-            self.problems.append(f"groups are nested deeper than {_GROUP_DEPTH_MAX}")
-            return None
-        if isinstance(component, ManagerWorkers):
-            return self._add_group(component, own, depth)
-        member = self._agent(component, own)
-        if member is not None:
-            self.members[own] = member
-        return None if member is None else own
 
-    def _add_group(self, group: ManagerWorkers, name: str, depth: int) -> str | None:
-        # A manager that is a group itself acts with its own workers and this group's.
-        workers = list(group.workers)
-        manager: Component = group.group_manager
-        levels = 0
-        while isinstance(manager, ManagerWorkers) and levels < _GROUP_DEPTH_MAX:
-            workers = [*manager.workers, *workers]
-            manager = manager.group_manager
-            levels += 1
-        member = self._agent(manager, name)
-        if member is None:
-            return None
-        manager_name = manager.name
-        if any(worker.name == manager_name for worker in workers):
-            self.problems.append(f"the manager and a worker of {name!r} are both named {manager_name!r}")
-        if group.outputs:
-            self.notes.append(f"outputs of {name!r} are not enforced: its reply is text")
-        self.members[name] = member  # before its workers: the entry stands first
-        names = [self.add(worker, name=None, depth=depth + 1) for worker in workers]
-        self.members[name] = SpecMember(
-            name=name,
-            description=group.description or member.description,
-            prompt=member.prompt,
-            inputs=_with_defaults(member.inputs, group.inputs or []),
-            llm=member.llm,
-            tools=member.tools,
-            workers=tuple(dict.fromkeys(worker for worker in names if worker is not None)),
-            source=group,
-        )
-        return name
+class _Agents:
+    """The agents of a document, each read once, however many places it has."""
 
-    def _agent(self, component: Component, name: str) -> SpecMember | None:
-        prompt_parts: list[str] = []
-        tools: list[SpecToolComponent] = []
-        agent = component
-        if isinstance(component, SpecializedAgent):
-            parameters = component.agent_specialization_parameters
-            agent = component.agent
-            prompt_parts.append(parameters.additional_instructions or "")
-            tools.extend(parameters.additional_tools or [])
+    def __init__(self, problems: list[str], notes: list[str]) -> None:
+        self._problems = problems
+        self._notes = notes
+        self._read: dict[int, _AgentParts] = {}
+
+    def of(self, component: Component) -> _AgentParts:
+        """What was read of an agent."""
+        return self._read[id(component)]
+
+    def read(self, component: Component) -> None:
+        """Read an agent; what it holds that cannot run is listed."""
+        if id(component) in self._read:
+            return
+        agent = component.agent if isinstance(component, SpecializedAgent) else component
         if type(agent) is not Agent:
-            self._unsupported = True
-            self.problems.append(f"{type(agent).__name__} {agent.name!r} is not supported yet")
-            return None
-        prompt = "\n\n".join(part for part in [agent.system_prompt, *prompt_parts] if part.strip())
-        if agent.outputs:
-            self.notes.append(f"outputs of {name!r} are not enforced: its reply is text")
-        for part in (*agent.toolboxes, *agent.transforms):
-            self._unsupported = True
-            self.problems.append(
-                f"{type(part).__name__} {part.name!r} of agent {name!r} is not supported yet"
+            self._problems.append(
+                f"{type(agent).__name__} {agent.name!r} is not supported: put an agent or a group in its "
+                f"place ({_SUPPORTED})"
             )
+            return
+        parts = self._parts(component, agent)
+        if parts is not None:
+            self._read[id(component)] = parts
+
+    def _parts(self, component: Component, agent: Agent) -> _AgentParts | None:
+        prompt, tools = agent.system_prompt, list(agent.tools)
+        inputs, outputs = agent.inputs or [], agent.outputs or []
+        in_the_loop = agent.human_in_the_loop
+        if isinstance(component, SpecializedAgent):
+            added = component.agent_specialization_parameters
+            texts = (prompt, added.additional_instructions or "")
+            prompt = "\n\n".join(text for text in texts if text.strip())
+            tools.extend(added.additional_tools or [])
+            inputs, outputs = [*(component.inputs or []), *inputs], component.outputs or outputs
+            in_the_loop = in_the_loop if added.human_in_the_loop is None else added.human_in_the_loop
+        for part in agent.transforms:
+            self._problems.append(
+                f"{type(part).__name__} {part.name!r} of agent {component.name!r} is not supported: "
+                "take it out"
+            )
+        converted = convert_tools(tools, agent.toolboxes, component.name, self._problems)
         try:
-            llm = inline_llm(agent.llm_config, self.notes)
+            llm = inline_llm(agent.llm_config)
         except AgentSpecError as error:
-            self.problems.append(f"agent {name!r}: {error}")
+            mend = f" ({error.mend})" if error.mend else ""
+            self._problems.append(f"agent {component.name!r}: {error.args[0]}{mend}")
             return None
-        declared = [*(component.inputs or []), *(agent.inputs or [])]  # pyright: ignore[reportAttributeAccessIssue]
-        return SpecMember(
-            name=name,
-            description=(component.description or agent.description or "").strip() or None,
-            prompt=prompt,
-            inputs=_prompt_inputs(prompt, declared),
-            llm=llm,
-            tools=self._tools([*agent.tools, *tools], name),
-            workers=(),
-            source=component,
+        return _AgentParts(prompt, tuple(inputs), tuple(outputs), llm, converted, in_the_loop)
+
+
+def _member(place: Place, agents: _Agents, notes: list[str]) -> SpecMember:
+    speaker = place.speaker
+    parts = agents.of(speaker.component)
+    inputs = prompt_inputs(parts.prompt, parts.inputs, speaker.inputs)
+    undeclared = [item.name for item in inputs if not item.has_default and item.name not in speaker.inputs]
+    if speaker.inputs and undeclared:
+        notes.append(
+            f"{speaker.title!r} needs {', '.join(undeclared)}, which no group around it declares: "
+            "a launch must give it all the same"
         )
-
-    def _tools(self, components: list[SpecToolComponent], agent: str) -> tuple[SpecTool, ...]:
-        supported: list[SpecToolComponent] = []
-        for component in components:
-            if type(component) is not ServerTool:
-                self._unsupported = True
-                self.problems.append(
-                    f"{type(component).__name__} {component.name!r} of agent {agent!r} is not supported yet"
-                )
-            elif component.requires_confirmation:
-                # Running it unasked would break what its author relies on.
-                self._unsupported = True
-                self.problems.append(
-                    f"tool {component.name!r} of agent {agent!r} requires confirmation: not supported yet"
-                )
-            else:
-                supported.append(component)
-        names = [component.name for component in supported]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            self.problems.append(f"agent {agent!r} has two tools named {', '.join(map(repr, twice))}")
-            return ()
-        try:
-            short = api_names(names, owner=f"agent {agent!r}", reserved=RESERVED_TOOL_NAMES)
-        except DeclarationError as error:
-            self.problems.append(str(error.args[0]))
-            return ()
-        return tuple(_spec_tool(component, short[component.name]) for component in supported)
-
-
-def _spec_tool(component: SpecToolComponent, short: str) -> SpecTool:
-    inputs = component.inputs or []
-    properties: dict[str, JsonValue] = {}
-    for item in inputs:
-        schema = cast("Mapping[str, JsonValue]", item.json_schema)
-        properties[item.title] = {key: value for key, value in schema.items() if key != "title"}
-    required = [item.title for item in inputs if not _has_default(item)]
-    parameters: dict[str, JsonValue] = {
-        "type": "object",
-        "properties": properties,
-        "additionalProperties": False,
-    }
-    if required:
-        parameters["required"] = list[JsonValue](required)
-    return SpecTool(
-        name=component.name,
-        api_name=short,
-        description=(component.description or "").strip() or None,
-        parameters=parameters,
-        names=tuple(properties),
-        required=frozenset(required),
+    return SpecMember(
+        name=place.name,
+        title=place.member.title,
+        description=description_of(place.component),
+        prompt=parts.prompt,
+        inputs=inputs,
+        llm=parts.llm,
+        tools=parts.tools,
+        source=place.component,
+        home=None if place.home is None else place.home.name,
+        roster=_lines(edge for edge in speaker.edges if edge.sends),
+        handoffs=_lines(edge for edge in speaker.edges if edge.hands_off),
+        groups=tuple(group.name for group in speaker.groups),
+        group=place.name if place.is_group else None,
+        output_schema=output_schema(_outputs(place, agents)),
+        human_in_the_loop=parts.human_in_the_loop,
     )
 
 
-def _prompt_inputs(prompt: str, declared: Iterable[Property]) -> tuple[PromptInput, ...]:
-    by_name: dict[str, Property] = {}
-    for item in declared:
-        by_name.setdefault(item.title, item)
+def _lines(edges: Iterable[Edge]) -> tuple[RosterEntry, ...]:
+    # The inner group's edges come first: they win over an outer one's to the same agent.
+    nearest: dict[str, Edge] = {}
+    for edge in edges:
+        nearest.setdefault(edge.recipient.title, edge)
     return tuple(
-        _prompt_input(by_name[name]) if name in by_name else PromptInput(name)
-        for name in placeholders(prompt)
+        RosterEntry(
+            name=title,
+            description=description_of(edge.recipient.component) or "",
+            agent=edge.recipient.name,
+            scope=edge.scope.name,
+            sender=edge.sender.name,
+        )
+        for title, edge in nearest.items()
     )
 
 
-def _with_defaults(inputs: tuple[PromptInput, ...], group: Iterable[Property]) -> tuple[PromptInput, ...]:
-    """The inputs, with the group's default where the member itself has none."""
-    given = {item.title: _prompt_input(item) for item in group if _has_default(item)}
-    return tuple(item if item.has_default else given.get(item.name, item) for item in inputs)
-
-
-def _prompt_input(item: Property) -> PromptInput:
-    kinds = item.json_schema.get("type")
-    types = tuple(str(kind) for kind in (cast("list[object]", kinds) if isinstance(kinds, list) else [kinds]))
-    has_default = _has_default(item)
-    return PromptInput(
-        name=item.title,
-        types=() if kinds is None else types,
-        has_default=has_default,
-        default=cast("JsonValue", item.json_schema.get("default")) if has_default else None,
-        description=item.description,
+def _outputs(place: Place, agents: _Agents) -> Iterable[Property]:
+    """A group's own; else those of the agent as which it acts, if nobody can take that one's place."""
+    component = place.component
+    if place.face is None:
+        return agents.of(component).outputs
+    if isinstance(component, Swarm | ManagerWorkers) and component.outputs:
+        return component.outputs
+    stays = isinstance(component, ManagerWorkers) or (
+        isinstance(component, Swarm) and HandoffMode(component.handoff) is HandoffMode.NEVER
     )
+    return _outputs(place.face, agents) if stays else ()
 
 
-def _has_default(item: Property) -> bool:
-    return "default" in item.json_schema
+def _check_titles(place: Place, problems: list[str]) -> None:
+    """Members of one group have names of their own, but whoever speaks for it sees two groups."""
+    found: dict[str, Component] = {}
+    for edge in place.speaker.edges:
+        title = edge.recipient.title
+        if found.setdefault(title, edge.recipient.component) is not edge.recipient.component:
+            problems.append(
+                f"{place.speaker.title!r} can reach two agents named {title!r}, through two groups that it "
+                "speaks for: rename one"
+            )

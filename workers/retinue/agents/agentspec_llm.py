@@ -10,6 +10,8 @@ from pydantic import JsonValue
 
 from retinue.contract import AgentSpecError, DeclarationError
 
+from .agentspec_retry import retry_spec
+from .agentspec_secrets import is_reference, keep_embedded
 from .checks import model_params
 from .llm import ApiKind, InlineLlm
 
@@ -20,12 +22,11 @@ _KINDS: Final = ("OpenAiConfig", "OpenAiCompatibleConfig", "VllmConfig", "Ollama
 _ENDPOINTS: Final = ("/chat/completions", "/responses")
 
 
-def inline_llm(config: LlmConfig, notes: list[str]) -> InlineLlm:
+def inline_llm(config: LlmConfig) -> InlineLlm:
     """The model and endpoint of an LLM config.
 
     Args:
         config: of one of the five OpenAI-compatible kinds.
-        notes: gets a line for each part that is not carried over.
 
     Raises:
         AgentSpecError: another kind, another API, or a credential; names the config and the mend.
@@ -38,11 +39,7 @@ def inline_llm(config: LlmConfig, notes: list[str]) -> InlineLlm:
             limit=", ".join(_KINDS),
             mend="serve the model through an OpenAI-compatible API",
         )
-    _refuse_secrets(config)
-    if config.retry_policy is not None:
-        notes.append(
-            f"retry_policy of LLM config {config.name!r} is not used: the worker's own policy applies"
-        )
+    needs_key = _take_secrets(config)
     return InlineLlm(
         name=config.name,
         url=None if config.url is None else base_url(config.url, llm=config.name),
@@ -50,6 +47,8 @@ def inline_llm(config: LlmConfig, notes: list[str]) -> InlineLlm:
         model=config.model_id,
         api=_api(config),
         params=_params(config),
+        needs_key=needs_key,
+        retry=retry_spec(config.retry_policy),
     )
 
 
@@ -81,17 +80,24 @@ def base_url(url: str, *, llm: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
 
 
-def _refuse_secrets(config: LlmConfig) -> None:
+def _take_secrets(config: LlmConfig) -> bool:
+    """Sees that no credential goes on with the config; whether the settings must give its key."""
     from pyagentspec.sensitive_field import is_sensitive_field
 
+    what = f"LLM config {config.name!r}"
     for name, info in type(config).model_fields.items():
         # Never the value: it would end in a log.
-        if is_sensitive_field(info) and getattr(config, name) is not None:
-            raise AgentSpecError(
-                f"LLM config {config.name!r} carries the sensitive field {name}",
-                field=name,
-                mend=_mend(config.name),
-            )
+        if name == "api_key" or not is_sensitive_field(info) or getattr(config, name) is None:
+            continue
+        raise AgentSpecError(
+            f"{what} carries the sensitive field {name}: certificates of single models are not supported",
+            field=name,
+            mend=f'take it out and set [llm_configs."{config.name}"] url to an endpoint that needs none',
+        )
+    key = config.api_key
+    if key and not is_reference(key):
+        keep_embedded("llm", config.name, {"api_key": key}, what=what, mend=_mend(config.name))
+    return is_reference(key)
 
 
 def _mend(llm: str) -> str:

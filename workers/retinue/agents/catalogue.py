@@ -35,11 +35,14 @@ def advertise(registry: Registry, settings: Settings) -> dict[str, JsonValue]:
     toolsets: dict[str, JsonValue] = {
         name: list[JsonValue](tools) for name, tools in registry.toolsets.items()
     }
+    for item in (item for entry in entries.values() for item in entry.tools if item.tool is None):
+        toolsets.setdefault(item.toolset, [item.name])
     return {"agents": [_advert(entry, settings) for entry in entries.values()], "toolsets": toolsets}
 
 
 def _advert(entry: AgentEntry, settings: Settings) -> JsonValue:
     model, provider = _model(entry, settings)
+    sub_agents = dict.fromkeys(item.registered for item in (*entry.roster, *entry.handoffs))
     needed = {item.name for inputs in entry.needs.values() for item in inputs if not item.has_default}
     return {
         "name": entry.name,
@@ -47,8 +50,8 @@ def _advert(entry: AgentEntry, settings: Settings) -> JsonValue:
         "model": model,
         "provider": provider,
         "queue": queue_for(entry.name, settings, entry.config.queue),
-        "toolsets": list[JsonValue](sorted({item.tool.toolset for item in entry.tools})),
-        "sub_agents": [item.name for item in entry.roster],
+        "toolsets": list[JsonValue](sorted({item.toolset for item in entry.tools})),
+        "sub_agents": list[JsonValue](sub_agents),
         "inputs": list[JsonValue](sorted(needed)),
         "digest": declaration_digest(entry),
     }
@@ -68,11 +71,15 @@ def declaration_digest(entry: AgentEntry) -> str:
     """SHA-256 over what the declaration says: two workers with the same digest would run it alike."""
     tools: list[JsonValue] = [
         {
-            "name": item.tool.name,
+            "name": item.name,
             "api_name": item.api_name,
-            "toolset": item.tool.toolset,
+            "toolset": item.toolset,
             "description": item.description,
             "parameters": dict(item.parameters),
+            "kind": item.kind,
+            "requires_confirmation": item.requires_confirmation,
+            "remote": item.remote and item.remote.model_dump(mode="json"),
+            "mcp": item.mcp and item.mcp.model_dump(mode="json"),
         }
         for item in entry.tools
     ]
@@ -86,5 +93,9 @@ def declaration_digest(entry: AgentEntry) -> str:
         "limits": [entry.config.max_iterations, entry.config.max_tool_calls],
         "tools": tools,
         "roster": [item.model_dump(mode="json") for item in entry.roster],
+        "handoffs": [item.model_dump(mode="json") for item in entry.handoffs],
+        "place": [entry.title, entry.group, *entry.groups],
+        "may_ask": entry.may_ask,
+        "output_schema": None if entry.output_schema is None else dict(entry.output_schema),
     }
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()

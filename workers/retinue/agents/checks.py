@@ -8,7 +8,14 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from retinue.contract import AGENT_NAME_MAX_CHARS, NAME_MAX_CHARS, DeclarationError, canonical_json
+from retinue.contract import (
+    AGENT_NAME_MAX_CHARS,
+    NAME_MAX_CHARS,
+    DeclarationError,
+    SubagentLifecycleError,
+    canonical_json,
+)
+from retinue.contract.output_schema import output_schema
 
 _TEMPERATURE_MAX: Final = 2.0
 # Members of a model request that the worker sets itself, or that could carry a credential.
@@ -71,6 +78,13 @@ def optional_count(field: str, value: object) -> int | None:
     return value
 
 
+def optional_bool(field: str, value: object) -> bool | None:
+    """None, or a truth value."""
+    if value is not None and not isinstance(value, bool):
+        raise DeclarationError(f"{value!r:.40} is no truth value", field=field, mend="give True or False")
+    return value
+
+
 def optional_temperature(value: object) -> float | None:
     """None, or a number from 0 to 2."""
     if value is None:
@@ -103,3 +117,21 @@ def model_params(value: object, *, field: str = "params") -> dict[str, JsonValue
     except (TypeError, ValueError, RecursionError):
         raise DeclarationError("is not JSON", field=field, mend="use JSON values only") from None
     return params
+
+
+def optional_output_schema(value: object, *, agent: str) -> dict[str, JsonValue] | None:
+    """None, or the JSON schema of an object; a pydantic model class becomes its schema."""
+    if value is None:
+        return None
+    try:
+        return output_schema("output_schema", value)
+    except SubagentLifecycleError as error:
+        fault = as_declaration(error, agent=agent)
+    raise fault
+
+
+def as_declaration(error: SubagentLifecycleError, *, agent: str) -> DeclarationError:
+    """What is wrong with a launch's field, said of an agent's declaration."""
+    return DeclarationError(
+        f"of agent {agent!r} {error.message}", field=error.field, limit=error.limit, mend=error.mend
+    )

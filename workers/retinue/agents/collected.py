@@ -1,4 +1,8 @@
-"""Gathers what modules declare, by name, and stops at the first name that stands for two things."""
+"""Gathers what modules declare, by name, and stops at the first name that stands for two things.
+
+A component of Agent Spec may stand in several places: by itself at a module's top level, and in groups. Its
+places have one registration where they are alike. Else a member of a group is registered within its group.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,12 @@ class Collected:
     )
     tools: dict[str, AnyTool] = field(default_factory=dict[str, AnyTool])
     documents: dict[int, AgentSpecDeclaration] = field(default_factory=dict[int, AgentSpecDeclaration])
+    _unplaced: list[tuple[AgentSpecDeclaration, str]] = field(
+        default_factory=list[tuple[AgentSpecDeclaration, str]], init=False
+    )
+    _placed: dict[int, AgentSpecDeclaration] = field(
+        default_factory=dict[int, AgentSpecDeclaration], init=False
+    )
 
     def add(self, value: object, place: str) -> bool:
         """Take the value, and all that it declares, if it declares something; other values are passed over.
@@ -57,16 +67,33 @@ class Collected:
             self._add_document(load_agent_spec(value), place)  # pyright: ignore[reportArgumentType]
         return True
 
+    def place_members(self) -> None:
+        """Register the members of the documents; to be called once, when every declaration is in.
+
+        Raises:
+            DeclarationError: a member has another agent's name; names both places.
+        """
+        # A group comes before those that hold it: they can then have its registration.
+        for document, place in sorted(self._unplaced, key=lambda item: len(item[0].members)):
+            placed = self._settled(document)
+            self._placed[id(document)] = placed
+            if self.agents.get(document.name, (None,))[0] is document.entry:
+                self.agents[document.name] = (placed.entry, place)
+            for member in placed.members[1:]:
+                self._add_agent(member.name, member, place)
+
     def document_of(self, declaration: SubAgent) -> AgentSpecDeclaration | None:
         """The Agent Spec document that a SubAgent runs; None for other agents."""
         agent = declaration.agent
         if isinstance(agent, AgentSpecDeclaration):
-            return agent
-        if not is_agentic(agent):
+            document = agent
+        elif is_agentic(agent):
+            if id(agent) not in self.documents:
+                self.documents[id(agent)] = load_agent_spec(agent)  # pyright: ignore[reportArgumentType]
+            document = self.documents[id(agent)]
+        else:
             return None
-        if id(agent) not in self.documents:
-            self.documents[id(agent)] = load_agent_spec(agent)  # pyright: ignore[reportArgumentType]
-        return self.documents[id(agent)]
+        return self._placed.get(id(document), document)
 
     def _add_parts(self, value: Agent | SubAgent | SubAgentSpec, place: str) -> None:
         if isinstance(value, SubAgent):
@@ -86,8 +113,29 @@ class Collected:
     def _add_document(self, document: AgentSpecDeclaration, place: str, *, entry: bool = True) -> None:
         for note in document.notes:
             _log.warning("agent_spec_note place=%s note=%r", place, note)
-        for member in document.members if entry else document.members[1:]:
-            self._add_agent(member.name, member, place)
+        if entry:
+            self._add_agent(document.name, document.entry, place)
+        self._unplaced.append((document, place))
+
+    def _settled(self, document: AgentSpecDeclaration) -> AgentSpecDeclaration:
+        """The document with those members renamed whose component is registered at another place."""
+        names: dict[str, str] = {}
+        placed = document
+        while True:
+            # From the inside out: a group is the same as another once its members are.
+            for before, member in reversed(list(zip(document.members, placed.members, strict=True))[1:]):
+                if before.name not in names and self._stands_elsewhere(member):
+                    names[before.name] = f"{member.home}/{before.title}"
+                    break
+            else:
+                return placed
+            placed = document.renamed(names)
+
+    def _stands_elsewhere(self, member: SpecMember) -> bool:
+        known = self.agents.get(member.name, (None,))[0]
+        if not isinstance(known, SpecMember) or known.source is not member.source:
+            return False
+        return not known.is_the_same_as(member)
 
     def _add_agent(self, name: str, value: AgentDeclaration, place: str) -> None:
         known = self.agents.setdefault(name, (value, place))
@@ -95,7 +143,8 @@ class Collected:
             raise DeclarationError(
                 f"two agents are named {name!r}: at {known[1]} and at {place}",
                 field="name",
-                mend="rename one of them; an Agent Spec document with load_agent_spec(..., name=...)",
+                mend="rename one of them; an Agent Spec document with load_agent_spec(..., name=...), its "
+                "members with qualified=True",
             )
 
     def _add_tool(self, value: AnyTool) -> None:

@@ -12,22 +12,26 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from retinue.contract import Role, canonical_json
 
 from .api_name import loose
-from .entry import Delegation, RosterEntry
+from .background import background_tools
+from .entry import Delegation
 from .grants import Grant
 from .llm import InlineLlm
-from .roster import DelegationTool, delegation_tools
-
-
-class Runner(StrEnum):
-    """Who runs an agent."""
-
-    LOOP = "loop"  # Retinue's own
-    OBJECT = "object"  # a foreign object with run()
+from .output import submit_tool
+from .remote_spec import McpSpec, RemoteSpec, ToolKind
+from .roster import RUN_AGENT, DelegationTool, delegation_tools
+from .roster_entry import RosterEntry
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What can be done with a run while it runs."""
+    """What can be done with a run while it runs.
+
+    Args:
+        can_steer: a message reaches it at its next boundary. False = a steer is refused, and says so.
+        can_checkpoint: what it has done outlives its worker. False = a lost run starts anew, if it may.
+        can_suspend: it waits for others without holding a worker. False = it waits in place.
+        reports_usage: what it uses is known. False = unknown, which is not zero.
+    """
 
     can_steer: bool
     can_checkpoint: bool
@@ -35,12 +39,19 @@ class Capabilities:
     reports_usage: bool
 
 
-_CAPABILITIES = {
-    Runner.LOOP: Capabilities(can_steer=True, can_checkpoint=True, can_suspend=True, reports_usage=True),
-    Runner.OBJECT: Capabilities(
-        can_steer=False, can_checkpoint=False, can_suspend=False, reports_usage=False
-    ),
-}
+class RunnerKind(StrEnum):
+    """Who runs an agent."""
+
+    LOOP = "loop"  # Retinue's own
+    OBJECT = "object"  # a foreign object with run()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What can be done with the runs of its agents."""
+        its_own = self is RunnerKind.LOOP
+        return Capabilities(
+            can_steer=its_own, can_checkpoint=its_own, can_suspend=its_own, reports_usage=its_own
+        )
 
 
 class _Pinned(BaseModel):
@@ -48,7 +59,14 @@ class _Pinned(BaseModel):
 
 
 class ToolSpec(_Pinned):
-    """A tool as the run's model sees it; `name` finds the function."""
+    """A tool as the run's model sees it; `name` finds the function.
+
+    Args:
+        kind: who answers its calls.
+        requires_confirmation: a call waits until a human approves it.
+        remote: the request of a ``remote`` tool.
+        mcp: the server of an ``mcp`` tool.
+    """
 
     name: str
     api_name: str
@@ -57,6 +75,10 @@ class ToolSpec(_Pinned):
     parameters: dict[str, JsonValue]
     read_only: bool = False
     idempotent: bool = False
+    kind: ToolKind = "server"
+    requires_confirmation: bool = False
+    remote: RemoteSpec | None = None
+    mcp: McpSpec | None = None
 
 
 class Inheritance(_Pinned):
@@ -98,14 +120,21 @@ class EffectiveSpec(_Pinned):
         tools: what the model is offered, within the grant; built-in tools are not among them.
         roster: whom the model may delegate to.
         delegation: how.
+        handoffs: whom the model may hand the run's conversation over to.
+        groups: registered names of the groups in whose conversations it takes part, outermost first.
+        title: what models call it. None = `agent`.
         max_iterations: model requests of the run.
         max_tool_calls: tool calls of the run. None = no limit.
         grant: asked again before each call.
         restartable: a lost run of a foreign object is started anew.
+        output_schema: JSON schema of the object that the run is to end with. None = a text.
+        background: its model may let sub-agents work in the background.
+        document_members: registered names of the agents of the document that came with the launch; a child of
+            such a name is run from it. Empty = workers have the agent.
     """
 
     agent: str
-    runner: Runner = Runner.LOOP
+    runner: RunnerKind = RunnerKind.LOOP
     role: Role = Role.LEAF
     instructions: str = Field(default="", repr=False)
     model: str | None = None
@@ -115,10 +144,16 @@ class EffectiveSpec(_Pinned):
     tools: tuple[ToolSpec, ...] = Field(default=(), repr=False)
     roster: tuple[RosterEntry, ...] = Field(default=(), repr=False)
     delegation: Delegation = Delegation.NONE
+    handoffs: tuple[RosterEntry, ...] = Field(default=(), repr=False)
+    groups: tuple[str, ...] = ()
+    title: str | None = None
     max_iterations: int
     max_tool_calls: int | None = None
     grant: Grant = Grant()
     restartable: bool = False
+    output_schema: dict[str, JsonValue] | None = Field(default=None, repr=False)
+    background: bool = False
+    document_members: tuple[str, ...] = ()
 
     @cached_property
     def json_text(self) -> str:
@@ -133,13 +168,23 @@ class EffectiveSpec(_Pinned):
     @property
     def capabilities(self) -> Capabilities:
         """What can be done with the run while it runs."""
-        return _CAPABILITIES[self.runner]
+        return self.runner.capabilities
 
     @property
     def built_in_tools(self) -> tuple[DelegationTool, ...]:
-        """The tools with which the model delegates, within the grant."""
-        tools = delegation_tools(self.delegation, self.roster)
-        return tuple(tool for tool in tools if self.grant.allows_delegation(tool.name))
+        """The tools with which the model delegates, within the grant, and the one with which it ends."""
+        return self.built_in_tools_within(self.grant)
+
+    def built_in_tools_within(self, grant: Grant) -> tuple[DelegationTool, ...]:
+        """The same within a grant that allows no more than the spec's own.
+
+        No grant takes the last one away: to hand in the result is no right.
+        """
+        tools = delegation_tools(self.delegation, self.roster, self.handoffs, background=self.background)
+        if self.background and any(tool.name == RUN_AGENT for tool in tools):
+            tools = (*tools, *background_tools())
+        granted = tuple(tool for tool in tools if grant.allows_delegation(tool.name))
+        return granted if self.output_schema is None else (*granted, submit_tool(self.output_schema))
 
     def find_tool(self, api_name: str) -> ToolSpec | None:
         """The tool that a model's call names, or None.
@@ -161,7 +206,7 @@ class EffectiveSpec(_Pinned):
         """
         if self.delegation is Delegation.NONE:
             return False
-        return self.role is Role.ORCHESTRATOR or any(item.name == agent for item in self.roster)
+        return self.role is Role.ORCHESTRATOR or any(item.registered == agent for item in self.roster)
 
     def inheritance(self) -> Inheritance:
         """What the run's children may take over."""

@@ -12,9 +12,11 @@ from .agent import Agent, AgentConfig
 from .agentspec_member import SpecMember, SpecTool
 from .api_name import api_name, api_names, loose
 from .collected import AgentDeclaration, Collected
-from .entry import AgentEntry, Delegation, RosterEntry, ToolBinding
+from .entry import AgentEntry, Delegation, ToolBinding
+from .output_validator import checked_output
 from .placeholders import PromptInput
-from .prompts import manager_instructions, spec_instructions
+from .prompts import spec_instructions
+from .roster_entry import RosterEntry
 from .runnable import Runnable
 from .subagent import SubAgent, SubAgentSpec
 from .tool import RESERVED_TOOL_NAMES, AnyTool, Tool
@@ -35,10 +37,21 @@ class Enrolment:
 
         Raises:
             DeclarationError: a tool that is named is not registered, or two have one name for the model.
+            AgentSpecError: tools that documents name are not registered, or take other arguments; lists all.
         """
-        return {
-            name: self._entry(name, value, place) for name, (value, place) in self._collected.agents.items()
-        }
+        entries: dict[str, AgentEntry] = {}
+        faults: list[AgentSpecError] = []
+        for name, (value, place) in self._collected.agents.items():
+            try:
+                entries[name] = self._entry(name, value, place)
+            except AgentSpecError as fault:
+                faults.append(fault)
+        if len(faults) > 1:
+            message = "; ".join(str(fault.args[0]) for fault in faults)
+            raise AgentSpecError(message, field=faults[0].field, mend=faults[0].mend)
+        if faults:
+            raise faults[0]
+        return entries
 
     def _entry(self, name: str, value: AgentDeclaration, place: str) -> AgentEntry:
         if isinstance(value, Agent):
@@ -70,6 +83,7 @@ class Enrolment:
             model=value.model,
             provider=value.provider,
             config=value.config,
+            output_schema=checked_output(value.output_schema, agent=value.name),
             roster=roster,
             delegation=Delegation.RUN_AGENT if roster else Delegation.NONE,
         )
@@ -90,6 +104,7 @@ class Enrolment:
             provider=value.provider,
             config=replace(config, **given),  # pyright: ignore[reportArgumentType] - of the fields' own types
             inherits=value.config is None,
+            output_schema=checked_output(value.output_schema, agent=value.name),
         )
 
     def _sub_agent(self, value: SubAgent, place: str) -> AgentEntry:
@@ -104,32 +119,28 @@ class Enrolment:
         )
 
     def _member(self, value: SpecMember, place: str) -> AgentEntry:
-        roster = tuple(self._worker_line(name) for name in value.workers)
-        prompt = value.prompt
-        if roster:
-            lines = [(item.name, item.description) for item in roster]
-            prompt = manager_instructions(value.name, prompt, lines)
         return AgentEntry(
             name=value.name,
             description=value.description or "",
             place=place,
             source=value.source,
-            prompt=prompt,
+            prompt=value.prompt,
             inputs=value.inputs,
             needs=self._needs(value),
             tools=self._spec_bindings(value, place),
             llm=value.llm,
-            roster=roster,
-            delegation=Delegation.SEND_MESSAGE if roster else Delegation.NONE,
+            output_schema=checked_output(value.output_schema, agent=value.name),
+            roster=value.roster,
+            delegation=Delegation.SEND_MESSAGE if value.reaches else Delegation.NONE,
+            handoffs=value.handoffs,
+            groups=value.groups,
+            group=value.group,
+            title=value.title,
+            may_ask=value.human_in_the_loop,
         )
 
-    def _worker_line(self, name: str) -> RosterEntry:
-        worker = self._collected.agents[name][0]
-        description = worker.description if isinstance(worker, SpecMember) else None
-        return RosterEntry(name=name, description=description or "")
-
     def _needs(self, value: SpecMember) -> dict[str, tuple[PromptInput, ...]]:
-        """The inputs of the member and of everyone below it: all get the root's inputs."""
+        """The inputs of the member and of everyone it reaches: all get the root's inputs."""
         found: dict[str, tuple[PromptInput, ...]] = {}
         waiting = [value]
         while waiting:
@@ -137,8 +148,8 @@ class Enrolment:
             if member.name in found:
                 continue
             found[member.name] = member.inputs
-            workers = (self._collected.agents[name][0] for name in member.workers)
-            waiting.extend(worker for worker in workers if isinstance(worker, SpecMember))
+            others = (self._collected.agents[name][0] for name in member.reaches)
+            waiting.extend(other for other in others if isinstance(other, SpecMember))
         return {name: inputs for name, inputs in found.items() if inputs}
 
     def _bindings(self, items: Iterable[object], owner: str) -> tuple[ToolBinding, ...]:
@@ -149,10 +160,7 @@ class Enrolment:
             else:
                 tools.update({found.name: found for found in self._named(str(item), owner)})
         short = api_names(tools, owner=f"agent {owner!r}", reserved=RESERVED_TOOL_NAMES)
-        return tuple(
-            ToolBinding(found, short[found.name], found.description, found.parameters)
-            for found in tools.values()
-        )
+        return tuple(ToolBinding.of(found, short[found.name]) for found in tools.values())
 
     def _named(self, name: str, owner: str) -> list[AnyTool]:
         """The tool of that name, or all of the toolset of that name."""
@@ -173,6 +181,10 @@ class Enrolment:
         problems: list[str] = []
         bindings: list[ToolBinding] = []
         for wanted in member.tools:
+            if wanted.kind != "server":
+                problems.extend(self._taken(wanted))
+                bindings.append(ToolBinding.declared(wanted, None))
+                continue
             found = _registered(wanted, self._collected.tools)
             if found is None:
                 near = difflib.get_close_matches(wanted.name, self._collected.tools, n=1, cutoff=0.5)
@@ -180,8 +192,7 @@ class Enrolment:
                 problems.append(f"ServerTool {wanted.name!r} is not registered{hint}")
                 continue
             problems.extend(_mismatches(wanted, found))
-            description = wanted.description or found.description
-            bindings.append(ToolBinding(found, wanted.api_name, description, wanted.parameters))
+            bindings.append(ToolBinding.declared(wanted, found))
         if problems:
             raise AgentSpecError(
                 f"agent {member.name!r} at {place}: {'; '.join(problems)}",
@@ -189,6 +200,13 @@ class Enrolment:
                 mend='declare each with @tool(name="...") and the document\'s argument names',
             )
         return tuple(bindings)
+
+    def _taken(self, wanted: SpecTool) -> list[str]:
+        """A tool that is no function must not pass for one where launches grant toolsets by name."""
+        known = {name for item in self._collected.tools.values() for name in (item.name, item.toolset)}
+        if wanted.name not in known:
+            return []
+        return [f"{wanted.name!r} is the name of a registered tool or toolset: rename it in the document"]
 
 
 def roster_line(value: Agent | SubAgent | SubAgentSpec) -> RosterEntry:

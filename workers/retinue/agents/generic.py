@@ -40,5 +40,5 @@ def generic_agent(registry: Registry, settings: Settings, toolsets: Collection[s
         source=None,
         prompt=GENERIC_INSTRUCTIONS,
         inherits=True,
-        tools=tuple(ToolBinding(item, short[item.name], item.description, item.parameters) for item in tools),
+        tools=tuple(ToolBinding.of(item, short[item.name]) for item in tools),
     )

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from .remote_spec import RetrySpec
+
 ApiKind = Literal["chat_completions", "responses"]
 
 
@@ -20,6 +22,9 @@ class InlineLlm(BaseModel):
         model: the model's id.
         api: which of the two OpenAI APIs is spoken.
         params: default members of the model request.
+        needs_key: the document refers to a key; the settings must give it.
+        retry: when a failed request is sent again. None = as the worker's settings say.
+        by_value: it came with a launch: no key goes to a URL that it names itself.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -30,3 +35,6 @@ class InlineLlm(BaseModel):
     model: str
     api: ApiKind = "chat_completions"
     params: dict[str, JsonValue] = Field(default_factory=dict)
+    needs_key: bool = False
+    retry: RetrySpec | None = None
+    by_value: bool = False

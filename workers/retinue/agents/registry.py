@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import ModuleType
 
 from retinue.contract import DeclarationError, ErrorCode, SubagentLifecycleError
 
+from .agentspec_member import AgentSpecDeclaration
 from .collected import Collected
 from .enrolment import Enrolment
-from .entry import AgentEntry
+from .entry import AgentEntry, ToolBinding
 from .tool import AnyTool
 
 
@@ -28,7 +30,9 @@ class Registry:
 
     def __init__(self, collected: Collected, bare_modules: tuple[str, ...] = ()) -> None:
         self.bare_modules = bare_modules
+        self.document_members: tuple[str, ...] = ()
         self._tools: dict[str, AnyTool] = dict(collected.tools)
+        collected.place_members()
         self._agents = Enrolment(collected).entries()
 
     @classmethod
@@ -62,6 +66,43 @@ class Registry:
         for number, value in enumerate(objects):
             collected.add(value, f"argument {number}")
         return cls(collected)
+
+    def with_document(
+        self, document: AgentSpecDeclaration, *, tools: Mapping[str, AnyTool] | None = None
+    ) -> Registry:
+        """This registry, and beside it the agents of a document that came with a launch.
+
+        They use the registered tools, and stand before registered agents of the same name.
+
+        Args:
+            document: loaded.
+            tools: further ones, by name.
+
+        Raises:
+            DeclarationError: a tool that the document names is not registered; lists all that are missing.
+        """
+        collected = Collected(tools={**(tools or {}), **self._tools})
+        collected.add(document, "the launch's document")
+        result = Registry(collected, self.bare_modules)
+        result.document_members = tuple(sorted(result._agents))
+        brought = {name: _from_launch(entry) for name, entry in result._agents.items()}
+        result._agents = {**self._agents, **brought}
+        return result
+
+    def check_in_document(self, name: str) -> None:
+        """Refuse a launch of an agent that the document does not have.
+
+        Raises:
+            SubagentLifecycleError: UNKNOWN_AGENT; lists those that it has.
+        """
+        if name not in self.document_members:
+            raise SubagentLifecycleError(
+                f"the document has no agent {name!r}",
+                field="agent",
+                limit=", ".join(self.document_members),
+                mend="name one of its agents, or leave agent out to launch its outermost",
+                code=ErrorCode.UNKNOWN_AGENT,
+            )
 
     @property
     def agents(self) -> Mapping[str, AgentEntry]:
@@ -106,6 +147,18 @@ class Registry:
                 code=ErrorCode.UNKNOWN_AGENT,
             )
         return found
+
+
+def _from_launch(entry: AgentEntry) -> AgentEntry:
+    """The entry, marked so that no credential of the settings goes where the document says."""
+    mark = {"by_value": True}
+    tools: list[ToolBinding] = []
+    for item in entry.tools:
+        remote = item.remote and item.remote.model_copy(update=mark)
+        mcp = item.mcp and item.mcp.model_copy(update={"server": item.mcp.server.model_copy(update=mark)})
+        tools.append(replace(item, remote=remote, mcp=mcp))
+    llm = entry.llm and entry.llm.model_copy(update=mark)
+    return replace(entry, llm=llm, tools=tuple(tools))
 
 
 def _import(name: str) -> ModuleType:

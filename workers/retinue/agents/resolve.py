@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from retinue.contract import Role, SubagentLifecycleError
 
-from .effective import EffectiveSpec, Inheritance, Runner, ToolSpec
-from .entry import AgentEntry, Delegation, RosterEntry, ToolBinding
+from .effective import EffectiveSpec, Inheritance, RunnerKind, ToolSpec
+from .entry import AgentEntry, Delegation, ToolBinding
 from .generic import generic_agent
 from .grants import Grant
 from .model_route import route_model
+from .offer import Offer
+from .output import HOW_TO_END
+from .output_validator import check_is_schema
 from .placeholders import fill
+from .prompts import MAY_NOT_ASK, group_instructions
 from .registry import Registry
+from .roster import HANDOFF, SEND_MESSAGE
+from .roster_entry import RosterEntry
 
 if TYPE_CHECKING:
     from retinue.broker.settings import Settings
@@ -29,12 +35,14 @@ def resolve(
     model: str | None = None,
     provider: str | None = None,
     inputs: Mapping[str, JsonValue] | None = None,
+    output_schema: Mapping[str, JsonValue] | None = None,
     role: Role = Role.LEAF,
     allowed_toolsets: Iterable[str] | None = None,
     blocked_tools: Iterable[str] = (),
     max_iterations: int | None = None,
     max_tool_calls: int | None = None,
     may_delegate: bool = True,
+    owns: str | None = None,
     parent: Inheritance | None = None,
 ) -> EffectiveSpec:
     """The effective spec of a run, at its first claim.
@@ -47,17 +55,20 @@ def resolve(
         model: as the launch asks; before the declaration's, the settings' and the parent's.
         provider: likewise.
         inputs: values for placeholders; a child of a group gets its parent's.
+        output_schema: of the run's result; before the one that the run's owner declares.
         role: a leaf may delegate to its declared sub-agents, an orchestrator to any registered agent.
         allowed_toolsets: None = the parent's grant, () = no tool at all.
         blocked_tools: in addition to the settings' and the parent's.
         max_iterations: None = the declaration's, else the settings'.
         max_tool_calls: None = the declaration's, if any.
-        may_delegate: False at the deepest level: no built-in tools, whatever the role.
+        may_delegate: False at the deepest level: nobody to delegate to, whatever the role.
+        owns: the agent that the run was launched for, whose conversation it is; another one after a handoff.
+            None = the agent itself.
         parent: `EffectiveSpec.inheritance()` of the launching run. None = a root.
 
     Raises:
-        SubagentLifecycleError: unknown agent or provider, no model, missing inputs, or a broader grant than
-            the parent's; the code says which.
+        SubagentLifecycleError: unknown agent or provider, no model, missing inputs, an output schema that is
+            none, or a broader grant than the parent's; field and code say which.
         SettingsError: an Agent Spec document's endpoint is incomplete.
     """
     above = parent or Inheritance()
@@ -67,7 +78,12 @@ def resolve(
     entry = _entry(registry, settings, agent_name, grant, above)
     values = dict(inputs or {})
     check_inputs(entry, values)
-    roster, delegation = _roster(registry, entry, role) if may_delegate else ((), Delegation.NONE)
+    if output_schema is not None:
+        check_is_schema(output_schema)
+    owner = _owner(registry, entry, owns)
+    schema = output_schema or owner.output_schema
+    offer = Offer.of(entry, owner.group)
+    roster, delegation = _roster(registry, entry, role if may_delegate else None, offer)
     common: dict[str, object] = {
         "agent": entry.name,
         "role": role if may_delegate else Role.LEAF,
@@ -75,15 +91,25 @@ def resolve(
         "max_tool_calls": _limit(max_tool_calls, entry, above, "max_tool_calls"),
         "grant": grant,
         "restartable": entry.restartable,
+        "groups": entry.groups,
+        "title": entry.title,
+        "output_schema": schema,
+        "document_members": registry.document_members,
     }
     if entry.target is not None:
-        return EffectiveSpec.model_validate({**common, "runner": Runner.OBJECT})
+        return EffectiveSpec.model_validate({**common, "runner": RunnerKind.OBJECT})
     route = route_model(entry, settings, above, model=model, provider=provider)
     inherited = above.params if entry.inherits and route.same_endpoint(above) else {}
     return EffectiveSpec.model_validate(
         {
             **common,
-            "instructions": fill(entry.prompt, values, entry.inputs),
+            "instructions": _instructions(
+                entry,
+                values,
+                roster if grant.allows_delegation(SEND_MESSAGE) else (),
+                offer.handoffs if grant.allows_delegation(HANDOFF) else (),
+                schema,
+            ),
             "model": route.model,
             "provider": route.provider,
             "llm": route.llm,
@@ -95,8 +121,30 @@ def resolve(
             "tools": tuple(_tool_spec(item) for item in entry.tools if _granted(grant, item)),
             "roster": roster,
             "delegation": delegation,
+            "handoffs": offer.handoffs,
+            "background": _in_background(entry, settings),
         }
     )
+
+
+def _in_background(entry: AgentEntry, settings: Settings) -> bool:
+    own = entry.config.background
+    return settings.delegation.background if own is None else own
+
+
+def _instructions(
+    entry: AgentEntry,
+    values: Mapping[str, JsonValue],
+    roster: Sequence[RosterEntry],
+    handoffs: Sequence[RosterEntry],
+    schema: Mapping[str, JsonValue] | None,
+) -> str:
+    prompt = fill(entry.prompt, values, entry.inputs)
+    if entry.groups:
+        title = entry.title or entry.name
+        prompt = group_instructions(title, entry.description, prompt, roster, handoffs)
+    ends = (*(() if entry.may_ask else (MAY_NOT_ASK,)), *(() if schema is None else (HOW_TO_END,)))
+    return "\n\n".join((prompt, *ends))
 
 
 def check_inputs(entry: AgentEntry, values: Mapping[str, JsonValue]) -> None:
@@ -136,8 +184,22 @@ def _limit(asked: int | None, entry: AgentEntry, parent: Inheritance, name: str)
     return own if own is not None or not entry.inherits else getattr(parent, name)
 
 
-def _roster(registry: Registry, entry: AgentEntry, role: Role) -> tuple[tuple[RosterEntry, ...], Delegation]:
-    if role is Role.LEAF or entry.delegation is Delegation.SEND_MESSAGE:
+def _owner(registry: Registry, entry: AgentEntry, owns: str | None) -> AgentEntry:
+    """Whose conversation it is, and whose outputs the run owes: not an agent's to whom it was handed over."""
+    return entry if owns is None else registry.find_agent(owns) or entry
+
+
+def _roster(
+    registry: Registry, entry: AgentEntry, role: Role | None, offer: Offer
+) -> tuple[tuple[RosterEntry, ...], Delegation]:
+    """Whom the agent may delegate to, and how; as a role of None, at the deepest level, to nobody."""
+    if entry.delegation is Delegation.SEND_MESSAGE:
+        roster = () if role is None else offer.roster
+        # A handoff launches nothing: no level is too deep for it.
+        return roster, Delegation.SEND_MESSAGE if roster or offer.handoffs else Delegation.NONE
+    if role is None:
+        return (), Delegation.NONE
+    if role is Role.LEAF:
         return entry.roster, entry.delegation
     declared = {item.name for item in entry.roster}
     others = [
@@ -149,16 +211,20 @@ def _roster(registry: Registry, entry: AgentEntry, role: Role) -> tuple[tuple[Ro
 
 
 def _granted(grant: Grant, item: ToolBinding) -> bool:
-    return grant.allows(item.tool.name, item.tool.toolset) and not grant.blocks(item.api_name)
+    return grant.allows(item.name, item.toolset) and not grant.blocks(item.api_name)
 
 
 def _tool_spec(item: ToolBinding) -> ToolSpec:
     return ToolSpec(
-        name=item.tool.name,
+        name=item.name,
         api_name=item.api_name,
-        toolset=item.tool.toolset,
+        toolset=item.toolset,
         description=item.description,
         parameters=dict(item.parameters),
-        read_only=item.tool.read_only,
-        idempotent=item.tool.idempotent,
+        read_only=item.read_only,
+        idempotent=item.tool is not None and item.tool.idempotent,
+        kind=item.kind,
+        requires_confirmation=item.requires_confirmation,
+        remote=item.remote,
+        mcp=item.mcp,
     )

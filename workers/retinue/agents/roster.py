@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
 
@@ -12,11 +12,13 @@ from retinue.contract import GOAL_MAX_CHARS, canonical_json
 
 from .api_name import loose
 from .arguments import ToolArgumentError, parse_arguments
-from .entry import Delegation, RosterEntry
+from .entry import Delegation
+from .roster_entry import RosterEntry
 
 RUN_AGENT: Final = "run_agent"
 LIST_AGENTS: Final = "list_agents"
 SEND_MESSAGE: Final = "send_message"
+HANDOFF: Final = "handoff_conversation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +32,26 @@ class DelegationTool:
 
 @dataclass(frozen=True, slots=True)
 class RunAgentCall:
-    """Launch a child and answer the call with its result."""
+    """Launch a child and answer the call with its result; in the background, at once with its id."""
 
     agent: str
     task: str
+    background: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SendMessageCall:
-    """Write to the thread with a worker of the group, and answer the call with its reply."""
+    """Write to the thread with a member of the group, and answer the call with its reply."""
 
-    recipient: str
+    recipient: RosterEntry
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffCall:
+    """Make the recipient the owner of the run's conversation."""
+
+    recipient: RosterEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +68,72 @@ class RefusedCall:
     text: str
 
 
-DelegationCall = RunAgentCall | SendMessageCall | ListAgentsCall | RefusedCall
+DelegationCall = RunAgentCall | SendMessageCall | HandoffCall | ListAgentsCall | RefusedCall
 
 
-def delegation_tools(delegation: Delegation, roster: Sequence[RosterEntry]) -> tuple[DelegationTool, ...]:
-    """The built-in tools of an agent that may delegate to this roster; none for an empty one."""
-    if not roster or delegation is Delegation.NONE:
-        return ()
-    names = [item.name for item in roster]
-    lines = "\n".join(_line(item) for item in roster)
-    if delegation is Delegation.SEND_MESSAGE:
-        return (
-            DelegationTool(
-                SEND_MESSAGE,
-                "Send a message to one of your workers and get its answer. It knows only what you and it "
-                f"wrote to each other before. Workers:\n{lines}",
-                _schema("recipient", names, "message", "What the worker needs to know and to do."),
-            ),
-        )
+def delegation_tools(
+    delegation: Delegation,
+    roster: Sequence[RosterEntry],
+    handoffs: Sequence[RosterEntry] = (),
+    *,
+    background: bool = False,
+) -> tuple[DelegationTool, ...]:
+    """The built-in tools with which an agent delegates.
+
+    Args:
+        delegation: how.
+        roster: to whom. Empty = it gets no tool for that.
+        handoffs: whom it may hand its conversation over to, likewise.
+        background: whether it may go on while they work.
+    """
+    match delegation:
+        case Delegation.NONE:
+            return ()
+        case Delegation.RUN_AGENT:
+            return _run_tools(roster, background=background) if roster else ()
+        case Delegation.SEND_MESSAGE:
+            send = (_send_tool(roster),) if roster else ()
+            return (*send, _handoff_tool(handoffs)) if handoffs else send
+
+
+def _send_tool(roster: Sequence[RosterEntry]) -> DelegationTool:
+    return DelegationTool(
+        SEND_MESSAGE,
+        "Send a message to another agent of your group and get its answer. It knows only what you and it "
+        f"wrote to each other before. Agents:\n{_lines(roster)}",
+        _schema(
+            recipient=_one_of(roster),
+            message={"type": "string", "description": "What the agent needs to know and to do."},
+        ),
+    )
+
+
+def _handoff_tool(handoffs: Sequence[RosterEntry]) -> DelegationTool:
+    return DelegationTool(
+        HANDOFF,
+        "Hand the whole conversation over to another agent of your group: it sees all that was said, and "
+        "answers from then on in your place. Make this your last call of a turn: later ones are not run. "
+        f"Agents:\n{_lines(handoffs)}",
+        _schema(recipient=_one_of(handoffs)),
+    )
+
+
+def _run_tools(roster: Sequence[RosterEntry], *, background: bool) -> tuple[DelegationTool, ...]:
+    parameters = _schema(
+        name=_one_of(roster),
+        task={"type": "string", "description": "The whole task, with all that the agent needs to know."},
+    )
+    if background:
+        cast("dict[str, JsonValue]", parameters["properties"])["background"] = {
+            "type": "boolean",
+            "description": "true: answer at once with the agent's id, and let it work while you go on.",
+        }
     return (
         DelegationTool(
             RUN_AGENT,
             "Delegate a task to another agent and get its result. It sees only the task: put everything that "
-            f"it needs into it. Agents:\n{lines}",
-            _schema("name", names, "task", "The whole task, with all that the agent needs to know."),
+            f"it needs into it. Agents:\n{_lines(roster)}",
+            parameters,
         ),
         DelegationTool(
             LIST_AGENTS,
@@ -92,14 +144,21 @@ def delegation_tools(delegation: Delegation, roster: Sequence[RosterEntry]) -> t
 
 
 def read_delegation(
-    tool: str, arguments: str | bytes | Mapping[str, object] | None, roster: Sequence[RosterEntry]
+    tool: str,
+    arguments: str | bytes | Mapping[str, object] | None,
+    roster: Sequence[RosterEntry],
+    handoffs: Sequence[RosterEntry] = (),
+    *,
+    background: bool = False,
 ) -> DelegationCall:
     """What a model's call of a built-in tool asks for.
 
     Args:
-        tool: ``run_agent``, ``list_agents`` or ``send_message``.
+        tool: ``run_agent``, ``list_agents``, ``send_message`` or ``handoff_conversation``.
         arguments: as the API hands them over.
         roster: whom the model may delegate to.
+        handoffs: whom it may hand the conversation over to.
+        background: whether it may go on while they work.
     """
     try:
         values = parse_arguments(arguments)
@@ -108,19 +167,37 @@ def read_delegation(
     if tool == LIST_AGENTS:
         unknown = _unknown(values, ())
         return RefusedCall(unknown) if unknown else ListAgentsCall(roster_text(roster))
+    if tool == HANDOFF:
+        return _handoff(values, handoffs)
     who, what = ("name", "task") if tool == RUN_AGENT else ("recipient", "message")
-    fault = _unknown(values, (who, what)) or _missing(values, (who, what))
+    optional = ("background",) if background and tool == RUN_AGENT else ()
+    fault = _unknown(values, (who, what, *optional)) or _missing(values, (who, what))
     if fault:
         return RefusedCall(fault)
-    name, text = str(values[who]), str(values[what])
-    found = _find(name, roster)
+    apart = values.get("background", False)
+    if not isinstance(apart, bool):
+        return RefusedCall("The call was not run: 'background' must be true or false.")
+    found, text = _find(str(values[who]), roster), str(values[what])
     if found is None:
-        return RefusedCall(f"No agent is named {name[:80]!r}. {who} must be one of:\n{_lines(roster)}")
+        return _nobody(str(values[who]), who, roster)
     if len(text) > GOAL_MAX_CHARS:
         return RefusedCall(
             f"{what} has {len(text)} characters; at most {GOAL_MAX_CHARS} are allowed. Shorten it."
         )
-    return RunAgentCall(found, text) if tool == RUN_AGENT else SendMessageCall(found, text)
+    return RunAgentCall(found.registered, text, apart) if tool == RUN_AGENT else SendMessageCall(found, text)
+
+
+def _handoff(values: Mapping[str, object], handoffs: Sequence[RosterEntry]) -> HandoffCall | RefusedCall:
+    # Models add a message; nothing is lost without it, for the recipient reads the conversation.
+    fault = _unknown(values, ("recipient",), passed_over=("message",)) or _missing(values, ("recipient",))
+    if fault:
+        return RefusedCall(fault)
+    found = _find(str(values["recipient"]), handoffs)
+    return _nobody(str(values["recipient"]), "recipient", handoffs) if found is None else HandoffCall(found)
+
+
+def _nobody(name: str, who: str, roster: Sequence[RosterEntry]) -> RefusedCall:
+    return RefusedCall(f"No agent is named {name[:80]!r}. {who} must be one of:\n{_lines(roster)}")
 
 
 def roster_text(roster: Sequence[RosterEntry]) -> str:
@@ -128,30 +205,28 @@ def roster_text(roster: Sequence[RosterEntry]) -> str:
     return canonical_json([item.model_dump(exclude_none=True) for item in roster])
 
 
-def _line(item: RosterEntry) -> str:
-    description = f": {item.description}" if item.description else ""
-    return f"- {item.name}{description}" + (f" ({item.when_to_use})" if item.when_to_use else "")
-
-
 def _lines(roster: Sequence[RosterEntry]) -> str:
-    return "\n".join(_line(item) for item in roster)
+    return "\n".join(item.line for item in roster)
 
 
-def _schema(who: str, names: list[str], what: str, description: str) -> dict[str, JsonValue]:
+def _one_of(roster: Sequence[RosterEntry]) -> JsonValue:
+    return {"type": "string", "enum": [item.name for item in roster]}
+
+
+def _schema(**properties: JsonValue) -> dict[str, JsonValue]:
     return {
         "type": "object",
-        "properties": {
-            who: {"type": "string", "enum": list[JsonValue](names)},
-            what: {"type": "string", "description": description},
-        },
-        "required": [who, what],
+        "properties": properties,
+        "required": list[JsonValue](properties),
         "additionalProperties": False,
     }
 
 
-def _unknown(values: Mapping[str, object], allowed: tuple[str, ...]) -> str | None:
+def _unknown(
+    values: Mapping[str, object], allowed: tuple[str, ...], *, passed_over: tuple[str, ...] = ()
+) -> str | None:
     # Models put the real instructions under an invented key: dropping it would lose them silently.
-    unknown = [name for name in values if name not in allowed]
+    unknown = [name for name in values if name not in allowed and name not in passed_over]
     if not unknown:
         return None
     rule = f"Allowed: {', '.join(allowed)}." if allowed else "This tool takes no arguments."
@@ -166,8 +241,9 @@ def _missing(values: Mapping[str, object], needed: tuple[str, ...]) -> str | Non
     return None
 
 
-def _find(name: str, roster: Sequence[RosterEntry]) -> str | None:
-    if any(item.name == name for item in roster):
-        return name
-    similar = [item.name for item in roster if loose(item.name) == loose(name)]
+def _find(name: str, roster: Sequence[RosterEntry]) -> RosterEntry | None:
+    exact = next((item for item in roster if item.name == name), None)
+    if exact is not None:
+        return exact
+    similar = [item for item in roster if loose(item.name) == loose(name)]
     return similar[0] if len(similar) == 1 else None

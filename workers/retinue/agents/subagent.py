@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from retinue.contract import DeclarationError
 
-from .agent import Agent, AgentConfig, ToolSource, check_config
+from .agent import Agent, AgentConfig, OutputSchema, ToolSource, check_config
 from .agentspec import is_component
 from .agentspec_member import AgentSpecDeclaration
 from .checks import (
     agent_name,
     optional_count,
     optional_name,
+    optional_output_schema,
     optional_temperature,
     optional_text,
     required_text,
@@ -29,8 +30,8 @@ class SubAgent:
     Args:
         name: what the parent's model passes to ``run_agent``; 1 to 64 characters without white space.
         agent: an `Agent`, what `load_agent_spec` returned, a pyagentspec object, or any object with
-            ``run(query, **kwargs)``, sync or async. Of such an object Retinue knows only its result: it
-            cannot be steered, cancelling it cancels its asyncio task, and its usage stays unknown.
+            ``run(query)``, sync or async. Of such an object Retinue knows only its result: it cannot be
+            steered, cancelling it cancels its asyncio task, and its usage stays unknown.
         description: one line that tells the parent's model when to delegate here.
         when_to_use: longer guidance, shown after the description.
         restartable: an object's run is started anew when its worker dies. False = it ends as WORKER_LOST. An
@@ -78,6 +79,7 @@ class SubAgentSpec:
         provider: name of a provider in the settings. None = the settings' default, else the parent's.
         config: a whole configuration: then none of the parent's is inherited. temperature and max_tokens
             still win over it.
+        output_schema: what its reply is to be, as for an `Agent`. None = a text.
 
     Raises:
         DeclarationError: a field is wrong; names it.
@@ -93,6 +95,7 @@ class SubAgentSpec:
     max_tokens: int | None = None
     provider: str | None = None
     config: AgentConfig | None = None
+    output_schema: OutputSchema | None = None
 
     def __post_init__(self) -> None:
         agent_name(self.name)
@@ -106,3 +109,5 @@ class SubAgentSpec:
         if self.config is not None:
             check_config(self.config, agent=self.name)
         object.__setattr__(self, "tools", as_tools(self.tools, owner=self.name))
+        schema = optional_output_schema(self.output_schema, agent=self.name)
+        object.__setattr__(self, "output_schema", schema)

@@ -23,8 +23,20 @@ R_co = TypeVar("R_co", covariant=True)
 F_P = ParamSpec("F_P")
 F_R = TypeVar("F_R")
 
-RESERVED_TOOL_NAMES: Final = frozenset({"run_agent", "list_agents", "send_message"})
-"""Names of the tools with which a model delegates; no tool of an application may take them."""
+RESERVED_TOOL_NAMES: Final = frozenset(
+    {
+        "run_agent",
+        "list_agents",
+        "send_message",
+        "handoff_conversation",
+        "submit_result",
+        "check_agent",
+        "wait_agents",
+        "steer_agent",
+        "cancel_agent",
+    }
+)
+"""Names of the built-in tools; no tool of an application may take them."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,6 +52,7 @@ class Tool(Generic[P, R_co]):
         read_only: it changes nothing, so a call lost in a crash is simply run again.
         idempotent: running it again with the same idempotency key does no harm, so a lost call is run again.
         is_async: the function is a coroutine function; others run in an OS thread.
+        requires_confirmation: a call waits until a human approves it.
     """
 
     name: str
@@ -50,6 +63,7 @@ class Tool(Generic[P, R_co]):
     read_only: bool = False
     idempotent: bool = False
     is_async: bool = False
+    requires_confirmation: bool = False
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self.function(*args, **kwargs)
@@ -122,6 +136,7 @@ def tool(
     description: str | None = None,
     read_only: bool = False,
     idempotent: bool = False,
+    requires_confirmation: bool = False,
 ) -> Callable[[Callable[F_P, F_R]], Tool[F_P, F_R]]: ...
 
 
@@ -134,6 +149,7 @@ def tool(
     description: str | None = None,
     read_only: bool = False,
     idempotent: bool = False,
+    requires_confirmation: bool = False,
 ) -> Any:
     """Make a function callable by agents; its type hints become the schema, its docstring the description.
 
@@ -145,13 +161,22 @@ def tool(
         description: None = the docstring up to its first section.
         read_only: the function changes nothing: a call lost in a crash is run again.
         idempotent: the function can be repeated under the same `ToolContext.idempotency_key`.
+        requires_confirmation: each call waits, away from the worker, until a human approves it.
 
     Raises:
         DeclarationError: the function or an argument cannot be used; names it.
     """
 
     def declare(target: Callable[..., Any]) -> Tool[..., Any]:
-        return _declare(target, name, toolset, description, read_only=read_only, idempotent=idempotent)
+        return _declare(
+            target,
+            name,
+            toolset,
+            description,
+            read_only=read_only,
+            idempotent=idempotent,
+            requires_confirmation=requires_confirmation,
+        )
 
     return declare if function is None else declare(function)
 
@@ -164,6 +189,7 @@ def _declare(
     *,
     read_only: bool,
     idempotent: bool,
+    requires_confirmation: bool,
 ) -> Tool[..., Any]:
     if not inspect.isroutine(function):
         raise DeclarationError(
@@ -193,6 +219,7 @@ def _declare(
         read_only=read_only,
         idempotent=idempotent,
         is_async=inspect.iscoroutinefunction(function),
+        requires_confirmation=requires_confirmation,
     )
 
 

@@ -38,8 +38,15 @@ class LifecycleService(Protocol):
         """Where the child stands."""
         ...
 
-    def wait(self, handle: object, /, timeout_seconds: float | None = None) -> SubagentTerminalState:
-        """Wait for the child's end; lends the worker's slot meanwhile."""
+    def wait(
+        self,
+        handle: object,
+        /,
+        timeout_seconds: float | None = None,
+        *,
+        until: str = "end",
+    ) -> SubagentTerminalState:
+        """Wait for the child's end, or until it asks a human; lends the worker's slot meanwhile."""
         ...
 
     def result(self, handle: object, /) -> SubagentResult:

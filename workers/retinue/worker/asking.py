@@ -44,7 +44,7 @@ async def ask(
         )
         await services.store.run(note)
 
-    call = services.retries.run(
+    call = services.retries.under(run.spec.llm.retry if run.spec.llm else None).run(
         lambda: services.model.complete(request), should_continue=go_on, on_retry=retried
     )
     asked = asyncio.ensure_future(call)
@@ -82,9 +82,7 @@ def _request(services: Services, run: HeldRun, steers: Sequence[str]) -> ModelRe
         if grant.allows(tool.name, tool.toolset)
     ]
     given = [
-        ToolSchema(tool.name, tool.description, tool.parameters)
-        for tool in spec.built_in_tools
-        if grant.allows_delegation(tool.name)
+        ToolSchema(tool.name, tool.description, tool.parameters) for tool in spec.built_in_tools_within(grant)
     ]
     return ModelRequest(
         provider=services.provider(spec),

@@ -9,7 +9,7 @@ import traceback
 from dataclasses import replace
 
 from retinue.agents import Grant
-from retinue.agents.effective import EffectiveSpec, Runner
+from retinue.agents.effective import EffectiveSpec
 from retinue.client.ticket import Ticket, Verdict
 from retinue.contract import ErrorClassification, RetinueError, SettingsError, SubagentState
 from retinue.store import running
@@ -18,11 +18,11 @@ from retinue.store.record import WakeUp
 from retinue.store.replies import Claimed, Ended, NotClaimed, Overtaken, Queued, Stale
 from retinue.worker.held import HeldRun
 from retinue.worker.hints import CancelHints
-from retinue.worker.loop import AgentLoop
-from retinue.worker.objects import ObjectRun
-from retinue.worker.outcome import Fenced, Finish, HandBack, Left, Outcome
+from retinue.worker.outcome import Fenced, Finish, HandBack, HandOff, Left, Outcome
+from retinue.worker.readying import make_ready
 from retinue.worker.reports import Failed, Revoked, Succeeded, TaskReport
 from retinue.worker.roll import Roll
+from retinue.worker.runner import lost_for_good, runner_of
 from retinue.worker.services import Services
 from retinue.worker.workspace import open_workspace
 
@@ -63,7 +63,7 @@ class Attempt:
                     await self._wake(wakeup)
                     return _report(state, None, 0)
                 case Claimed():
-                    held, refused = self._prepare(claimed)
+                    held, refused = await self._prepare(claimed)
             entry.held(held)
             try:
                 outcome = refused or await self._guarded(held)
@@ -78,7 +78,7 @@ class Attempt:
         )  # fmt: skip
         return report
 
-    def _prepare(self, claimed: Claimed) -> tuple[HeldRun, Finish | None]:
+    async def _prepare(self, claimed: Claimed) -> tuple[HeldRun, Finish | None]:
         """The run, ready to go on with, or how it ends: one that is only dropped would come back for ever."""
         try:
             held = self._read(claimed)
@@ -92,7 +92,7 @@ class Attempt:
             return HeldRun.bare(self._key, claimed), refused
         try:
             if claimed.spec_json is None:
-                held.adopt(self._services.specs.resolve(held.ticket, held.record))
+                held.adopt(await self._services.specs.resolve(held.key, held.ticket, held.record))
             root = self._services.settings.workspace_root
             held.working_directory = open_workspace(root, held.ticket.request.working_directory)
         except RetinueError as fault:
@@ -127,7 +127,13 @@ class Attempt:
         return Finish(SubagentState.FAILED, ErrorClassification.INTERNAL_ERROR, held.partial, message)
 
     async def _drive(self, held: HeldRun) -> Outcome:
-        runner = self._runner(held)
+        unready = await make_ready(self._services, held)
+        if unready is not None:
+            return unready
+        runner = runner_of(self._services, held)
+        lost = lost_for_good(runner, held)
+        if lost is not None:
+            return lost
         overtaken = False
         while True:
             outcome = await runner.drive(overtaken=overtaken)
@@ -138,14 +144,6 @@ class Attempt:
             if not isinstance(ended, Overtaken):
                 return outcome if isinstance(ended, Ended) else Fenced()
             overtaken = True
-
-    def _runner(self, held: HeldRun) -> AgentLoop | ObjectRun:
-        if held.spec.runner is Runner.LOOP:
-            return AgentLoop(self._services, held)
-        entry = self._services.registry.agent(held.spec.agent)
-        if entry.target is None:
-            return AgentLoop(self._services, held)
-        return ObjectRun(self._services, held, entry.target, restartable=held.spec.restartable)
 
     async def _concluded(self, held: HeldRun, outcome: Outcome) -> tuple[Outcome, TaskReport]:
         """Does what the outcome asks for; if that fails, the run ends without what could not be written.
@@ -162,6 +160,9 @@ class Attempt:
         match outcome:
             case Left(phase=phase, open=count):
                 return outcome, Succeeded(f"suspended: {phase} ({count} open)")
+            case HandOff(recipient=recipient, wakeup=wakeup):
+                await self._wake(wakeup)
+                return outcome, Succeeded(f"handed off to {recipient}")
             case HandBack():
                 reply = await self._services.store.run(
                     running.hand_back(held.key, held.fence, held.operation())
@@ -188,6 +189,7 @@ class Attempt:
                 result_json=verdict.to_json(),
                 reply=_reply(finish),
                 natural=finish.natural,
+                answers=finish.answers,
             )
         )
         if isinstance(reply, Ended):
@@ -217,7 +219,8 @@ def _ending(outcome: Outcome) -> str:
 def _reply(finish: Finish) -> str:
     """What the parent's model reads: the answer, or what went wrong and how far the agent came."""
     if finish.state is SubagentState.SUCCEEDED:
-        return (finish.summary or "")[:_REPLY_MAX_CHARS]
+        # Half a JSON value is none; an object is bounded where it was accepted.
+        return (finish.summary or "")[: None if finish.payload is not None else _REPLY_MAX_CHARS]
     head = f"[{finish.classification or finish.state}] This agent ended {finish.state}"
     text = f"{head}: {finish.message.rstrip('.')}." if finish.message else f"{head}."
     return (f"{text}\nIts last text was:\n{finish.summary}" if finish.summary else text)[:_REPLY_MAX_CHARS]

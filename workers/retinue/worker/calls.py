@@ -5,22 +5,34 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from retinue.contract import ErrorClassification, Phase, SubagentState
+from retinue.agents.output import SUBMIT_RESULT
+from retinue.contract import Phase
 from retinue.store import running
-from retinue.store.replies import Ready, Stale, Stopped, Suspended
+from retinue.store.replies import Approved, Ready, RequestState, Stale, Stopped, Suspended
+from retinue.worker.background import BackgroundCalls
+from retinue.worker.call_handler import CallHandler, Waiting
 from retinue.worker.cut import AT_ONCE_S, Cut, let_go, until_done
 from retinue.worker.delegation import Delegation
+from retinue.worker.ending import stopped
+from retinue.worker.handoff import Handoff, TooLate
 from retinue.worker.held import HeldRun
+from retinue.worker.human_calls import HumanCalls
 from retinue.worker.models import ToolCall
-from retinue.worker.outcome import Fenced, Finish, Left
+from retinue.worker.outcome import Fenced, Finish, HandOff, Left
 from retinue.worker.services import Services
+from retinue.worker.submission import Submission
 from retinue.worker.tool_calls import ToolCalls
+from retinue.worker.turn import CallKind, Turn, TurnCall
 
 _log = logging.getLogger("retinue.worker")
+_RUN_HERE = (CallKind.OWN_TOOL, CallKind.APPROVAL)
+"""Whose code runs on this worker, and may hang."""
+_SHOWN_FIRST = (Phase.WAITING_INPUT, Phase.WAITING_APPROVAL, Phase.WAITING_CHILDREN)
+"""What a run that waits for several things is said to wait for: a human before its children."""
 
 
 class CallAnswers:
@@ -29,6 +41,9 @@ class CallAnswers:
     Args:
         services: The process's.
         run: The run.
+
+    Attributes:
+        submission: Judges what is to be the run's result.
     """
 
     def __init__(self, services: Services, run: HeldRun) -> None:
@@ -36,8 +51,23 @@ class CallAnswers:
         self._run = run
         self._tools = ToolCalls(services, run)
         self._delegation = Delegation(services, run, self._tools)
+        self.submission = Submission(run, self._tools)
+        human = HumanCalls(services, run, self._tools)
+        self._handlers: dict[CallKind, CallHandler] = {
+            CallKind.OWN_TOOL: self._tools,
+            CallKind.APPROVAL: human,
+            CallKind.INPUT: human,
+            CallKind.DELEGATION: self._delegation,
+            CallKind.BACKGROUND: BackgroundCalls(services, run, self._tools),
+            CallKind.SUBMISSION: self.submission,
+            CallKind.HANDOFF: Handoff(services, run, self._tools),
+            CallKind.TOO_LATE: TooLate(self._tools),
+            CallKind.UNKNOWN: self._tools,
+        }
 
-    async def answer(self, calls: Sequence[ToolCall], *, fresh: bool) -> Left | Finish | Fenced | None:
+    async def answer(
+        self, calls: Sequence[ToolCall], *, fresh: bool
+    ) -> Left | HandOff | Finish | Fenced | None:
         """Runs what can run here and waits, away from the worker, for the rest.
 
         Args:
@@ -50,21 +80,25 @@ class CallAnswers:
         before = self._run.tools_used - len(self._run.journal)
         if not await self._refuse_beyond_limit(calls, before):
             return Fenced()
-        while True:
-            open_calls = {
-                index: call for index, call in enumerate(calls) if self._slot(index) not in self._run.journal
-            }
-            waiting = await self._start(open_calls, fresh=fresh)
-            if isinstance(waiting, Finish | Fenced):
+        turn = Turn.of(calls, self._run.spec, self._delegation.thread_of)
+        # A run leaves a worker for a wait only with all that it has begun answered.
+        lost = not fresh and not self._run.record.follows_suspension
+        parallel = self._services.settings.parallel_calls
+        while batch := turn.next_batch(self._answered(turn), parallel=parallel):
+            waiting = await self._start(batch, lost=lost)
+            if isinstance(waiting, HandOff | Finish | Fenced):
                 return waiting
-            if not waiting:
-                self._run.tools_used = before + len(calls)
-                return None
-            reply = await self._suspend(waiting)
-            if not isinstance(reply, Ready):
-                return reply
-            # Answered meanwhile. Messages that had to wait for their turn may remain.
-            self._run.journal.update(dict.fromkeys(map(self._slot, waiting), ""))
+            # What comes later in a turn starts only once this is answered: no earlier attempt got so far.
+            lost = False
+            if waiting:
+                left = await self._suspend(waiting)
+                if left is not None:
+                    return left
+        self._run.tools_used = before + len(calls)
+        return None
+
+    def _answered(self, turn: Turn) -> set[int]:
+        return {asked.index for asked in turn.calls if self._slot(asked.index) in self._run.journal}
 
     async def _refuse_beyond_limit(self, calls: Sequence[ToolCall], before: int) -> bool:
         """Answers the calls that the run may not make any more; False = the attempt is fenced."""
@@ -72,46 +106,35 @@ class CallAnswers:
         if limit is None:
             return True
         for index, call in list(enumerate(calls))[max(0, limit - before) :]:
-            if self._slot(index) not in self._run.journal:
+            if call.name != SUBMIT_RESULT and self._slot(index) not in self._run.journal:
                 text = f"[REFUSED] This run may make {limit} tool calls, and has. Answer with what you have."
                 if not await self._tools.record(index, call.name, text, ok=False, started=time.monotonic()):
                     return False
                 self._run.journal[self._slot(index)] = ""
         return True
 
-    async def _start(self, calls: dict[int, ToolCall], *, fresh: bool) -> dict[int, str] | Finish | Fenced:
-        """Starts the calls side by side; the children that are left to wait for, by call."""
-        built_in = {tool.name for tool in self._run.spec.built_in_tools}
-        delegated = {i: call for i, call in calls.items() if call.name in built_in}
-        first = self._first_of_each_thread(delegated)
-        own = {i: call for i, call in calls.items() if i not in delegated}
-        children = {
-            i: asyncio.create_task(self._delegation.start(i, call))
-            for i, call in delegated.items()
-            if i in first
+    async def _start(
+        self, batch: Sequence[TurnCall], *, lost: bool
+    ) -> dict[int, Waiting] | HandOff | Finish | Fenced:
+        """Starts calls side by side; what is left to wait for, by the call's place."""
+        tasks = {
+            asked.index: asyncio.create_task(self._handlers[asked.kind].start(asked, lost=lost))
+            for asked in batch
         }
-        answers = {
-            i: asyncio.create_task(self._tools.answer(i, call, lost=not fresh)) for i, call in own.items()
-        }
-        cut = await self._wait_for({i: calls[i].name for i in answers}, {**children, **answers})
+        tools = {asked.index: asked.call.name for asked in batch if asked.kind in _RUN_HERE}
+        cut = await self._wait_for(tools, tasks)
         if cut is not None:
             return cut
-        if not all(task.result() for task in answers.values()):
-            return Fenced()
-        waiting: dict[int, str] = {}
-        for index, task in children.items():
-            child = task.result()
-            if isinstance(child, Fenced):
-                return child
-            if child is not None:
-                waiting[index] = child
-        answered = set(own) | (first - set(waiting))
-        self._run.journal.update(dict.fromkeys(map(self._slot, answered), ""))
-        return (
-            waiting
-            if waiting or first == set(delegated)
-            else await self._start({i: call for i, call in delegated.items() if i not in first}, fresh=fresh)
-        )
+        outcomes = {index: task.result() for index, task in tasks.items()}
+        over = [outcome for outcome in outcomes.values() if isinstance(outcome, HandOff | Finish | Fenced)]
+        if over:
+            return next((outcome for outcome in over if isinstance(outcome, Fenced)), over[0])
+        waiting = {index: outcome for index, outcome in outcomes.items() if isinstance(outcome, Waiting)}
+        self._note_answered(set(outcomes) - set(waiting))
+        return waiting
+
+    def _note_answered(self, indexes: Collection[int]) -> None:
+        self._run.journal.update(dict.fromkeys(map(self._slot, indexes), ""))
 
     async def _wait_for(self, tools: dict[int, str], tasks: dict[int, asyncio.Task[Any]]) -> Finish | None:
         """Waits for all tasks; how the run ends that cannot wait any longer, None = all are done.
@@ -141,55 +164,33 @@ class CallAnswers:
                 raise fault
         return None
 
-    def _first_of_each_thread(self, calls: dict[int, ToolCall]) -> set[int]:
-        seen: set[str] = set()
-        first: set[int] = set()
-        for index, call in calls.items():
-            thread = self._delegation.thread_of(call)
-            if thread is None or thread not in seen:
-                first.add(index)
-            if thread is not None:
-                seen.add(thread)
-        return first
-
-    async def _suspend(self, waiting: dict[int, str]) -> Left | Finish | Fenced | Ready:
+    async def _suspend(self, waiting: Mapping[int, Waiting]) -> Left | Finish | Fenced | None:
+        """Leaves the worker; None = all was answered meanwhile, or some of it may be run."""
         run = self._run
+        phase = min((each.phase for each in waiting.values()), key=_SHOWN_FIRST.index)
         reply = await self._services.store.run(
             running.suspend(
                 run.key,
                 run.fence,
                 run.operation(),
-                phase=Phase.WAITING_CHILDREN,
-                entries=[(self._slot(index), f"child:{child}") for index, child in waiting.items()],
+                phase=phase,
+                entries=[e for index, each in waiting.items() for e in each.entries(self._slot(index))],
+                asking_ms=self._services.settings.approval_ttl_seconds * 1000,
             )
         )
         match reply:
             case Suspended(open=count):
-                return Left(Phase.WAITING_CHILDREN.value, count)
+                return Left(phase.value, count)
             case Stopped(reason=reason):
                 return stopped(reason, run)
             case Stale():
                 return Fenced()
             case Ready():
-                return reply
+                self._note_answered({index for index, each in waiting.items() if not each.children})
+                return None
+            case Approved(slots=slots):
+                run.decisions.update(dict.fromkeys(slots, RequestState.APPROVED))
+                return None
 
     def _slot(self, index: int) -> str:
         return f"{self._run.iteration}:{index}"
-
-
-def stopped(reason: str, run: HeldRun) -> Finish:
-    """How a run ends that the store does not let pass."""
-    match reason:
-        case "CANCEL":
-            return Finish(SubagentState.CANCELLED, None, run.partial)
-        case "INTERRUPT":
-            state, why = ErrorClassification.INTERRUPT_REQUESTED, "an interrupt was requested"
-        case "DEADLINE":
-            state, why = ErrorClassification.DEADLINE_EXCEEDED, "the deadline passed"
-        case _:
-            limit = run.record.max_iterations
-            state, why = (
-                ErrorClassification.MAX_ITERATIONS,
-                f"the limit of {limit} model requests was reached",
-            )
-    return Finish(SubagentState.INTERRUPTED, state, run.partial, why)

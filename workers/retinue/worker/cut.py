@@ -38,15 +38,17 @@ async def until_done(
     """
     if not work:
         return None
-    done = asyncio.ensure_future(asyncio.wait(work, return_when=asyncio.FIRST_EXCEPTION))
+    watch = _Watch(work)
+    run.alarm.add_listener(watch.ring)
     try:
         while True:
-            alarmed = await _alarm_before(done, run)
-            if done.done():
+            if not run.alarm.is_set():
+                await watch.wait(run.seconds_left)
+            if watch.is_over:
                 return None
-            if alarmed:
-                await asyncio.wait({done}, timeout=_sooner(grace_s, run.seconds_left))
-                if done.done():
+            if run.alarm.is_set():
+                await watch.wait(_sooner(grace_s, run.seconds_left), even_if_rung=True)
+                if watch.is_over:
                     return None
                 if await cancel_stands(services.store, run.key):
                     return Cut.CANCEL
@@ -54,7 +56,7 @@ async def until_done(
             if run.seconds_left == 0:
                 return Cut.DEADLINE
     finally:
-        done.cancel()
+        run.alarm.remove_listener(watch.ring)
 
 
 async def let_go(work: Collection[asyncio.Task[Any]], *, within_s: float) -> set[asyncio.Task[Any]]:
@@ -77,14 +79,55 @@ async def let_go(work: Collection[asyncio.Task[Any]], *, within_s: float) -> set
     return still
 
 
-async def _alarm_before(done: asyncio.Future[Any], run: HeldRun) -> bool:
-    """Whether the alarm came before the deadline and the end of the work."""
-    alarm = asyncio.ensure_future(run.alarm.wait())
-    try:
-        await asyncio.wait({done, alarm}, timeout=run.seconds_left, return_when=asyncio.FIRST_COMPLETED)
-        return alarm.done()
-    finally:
-        alarm.cancel()
+class _Watch:
+    """Work in flight, and the one who waits for its end or until somebody rings.
+
+    For every run there is one such wait: asyncio.wait would start a task for the alarm, and another for work
+    that is waited for more than once.
+    """
+
+    def __init__(self, work: Collection[asyncio.Task[Any]]) -> None:
+        self.is_over = False
+        """All of it is done, or the first has failed."""
+        self._left = len(work)
+        self._waiter: asyncio.Future[None] | None = None
+        self._hears_ring = False
+        for task in work:
+            task.add_done_callback(self._count)
+
+    async def wait(self, timeout_s: float | None, *, even_if_rung: bool = False) -> None:
+        """Waits for the end of the work, for a ring unless it is to be ignored, or for so long.
+
+        Args:
+            timeout_s: In seconds; None = without limit.
+        """
+        if self.is_over:
+            return
+        loop = asyncio.get_running_loop()
+        waiter = self._waiter = loop.create_future()
+        self._hears_ring = not even_if_rung
+        timer = None if timeout_s is None else loop.call_later(timeout_s, self._wake)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def ring(self) -> None:
+        """Ends a wait that listens."""
+        if self._hears_ring:
+            self._wake()
+
+    def _count(self, task: asyncio.Task[Any]) -> None:
+        self._left -= 1
+        if self._left == 0 or (not task.cancelled() and task.exception() is not None):
+            self.is_over = True
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 def _sooner(grace_s: float, left_s: float | None) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 
+from retinue.agents.entry import RosterEntry
 from retinue.agents.roster import (
     DelegationCall,
+    HandoffCall,
     ListAgentsCall,
     RefusedCall,
     RunAgentCall,
@@ -16,16 +17,40 @@ from retinue.agents.roster import (
 from retinue.broker.catalogue import CatalogueSnapshot
 from retinue.client.launch_faults import MAY_BE_NEW, refusal
 from retinue.client.planning import Plan
-from retinue.contract import SubagentLaunchRequest, SubagentLifecycleError, child_run_id
-from retinue.store import launching
-from retinue.store.call import unexpected
-from retinue.store.launching import Launched, Parent, ParentRefused, ThreadBusy
+from retinue.client.ticket import JoinedThread
+from retinue.contract import (
+    Phase,
+    SubagentLaunchRequest,
+    SubagentLifecycleError,
+    canonical_json,
+    child_run_id,
+)
+from retinue.store import launching, reading
+from retinue.store.call import ScriptCall, unexpected
+from retinue.store.launching import (
+    Launched,
+    LaunchReply,
+    LimitReached,
+    Parent,
+    ParentRefused,
+    Rounds,
+    ThreadBusy,
+)
+from retinue.worker.call_handler import Answered, Waiting
+from retinue.worker.group import beyond_limit, pair_thread, place_below, waits_for
 from retinue.worker.held import HeldRun
 from retinue.worker.models import ToolCall
-from retinue.worker.outcome import Fenced
+from retinue.worker.outcome import Fenced, Finish
 from retinue.worker.parent import binding_of
 from retinue.worker.services import Services
 from retinue.worker.tool_calls import ToolCalls
+from retinue.worker.turn import BACKGROUND_LANE, TurnCall
+
+_CIRCULAR = (
+    "[REFUSED] {name} waits for your answer to its message: a message back would wait for itself. "
+    "Put what you want to say or ask into your answer."
+)
+_BUSY = "[REFUSED] {name} is still working on an earlier message. Go on without it, or ask someone else."
 
 
 class Delegation:
@@ -48,76 +73,108 @@ class Delegation:
         Messages to the same recipient share a thread, so they must go one after the other.
         """
         read = self._read(call)
-        return self._pair_thread(read.recipient) if isinstance(read, SendMessageCall) else None
+        if isinstance(read, RunAgentCall) and read.background:
+            return BACKGROUND_LANE
+        return pair_thread(self._run, read.recipient) if isinstance(read, SendMessageCall) else None
 
-    async def start(self, index: int, call: ToolCall) -> str | Fenced | None:
-        """Launches the child of one call.
-
-        Returns:
-            The child's id, to be waited for; None = the call is answered already; Fenced.
-        """
+    async def start(self, asked: TurnCall, *, lost: bool) -> Answered | Waiting | Finish | Fenced:
+        """Launches the child of one call; after a crash it finds the one that was launched."""
+        del lost
         started = time.monotonic()
-        read = self._read(call)
-        if isinstance(read, ListAgentsCall | RefusedCall):
-            ok = isinstance(read, ListAgentsCall)
-            return await self._answered(index, call, read.text, ok=ok, started=started)
+        index, call, read = asked.index, asked.call, self._read(asked.call)
+        match read:
+            case RunAgentCall() | SendMessageCall():
+                pass
+            case ListAgentsCall(text=text):
+                return await self._answered(index, call, text, ok=True, started=started)
+            case RefusedCall(text=text):
+                return await self._answered(index, call, text, ok=False, started=started)
+            case HandoffCall():
+                raise ValueError("a handoff is no delegation")
+        to_member = read if isinstance(read, SendMessageCall) else None
+        if to_member is not None and waits_for(self._run, to_member.recipient):
+            text = _CIRCULAR.format(name=to_member.recipient.name)
+            return await self._answered(index, call, text, ok=False, started=started)
+        if to_member is not None and (too_deep := self._beyond_depth(to_member.recipient)) is not None:
+            return too_deep
         try:
             plan = await self._plan(index, call, read)
         except SubagentLifecycleError as refused:
             return await self._answered(index, call, f"[REFUSED] {refused}", ok=False, started=started)
-        run = self._run
-        reply = await self._services.store.run(
-            launching.launch(
-                run.key.tenant,
-                run.record.session_id,
-                [plan.new_run],
-                parent=Parent(run.key.run_id, run.fence.epoch, run.fence.token, run.iteration),
-                max_tree_children=self._services.settings.max_tree_children,
-                session_ttl_s=plan.session_ttl_s,
-            )
-        )
+        reply = await self._services.store.run(self._launch(plan))
         match reply:
+            case Launched(runs=(child,)) if plan.new_run.background:
+                text = canonical_json({"id": child.run_id, "agent": plan.new_run.agent, "ended": False})
+                return await self._answered(index, call, text, ok=True, started=started)
             case Launched(runs=(child,)):
-                return None if child.already_answered else child.run_id
+                waiting = Waiting(Phase.WAITING_CHILDREN, f"child:{child.run_id}")
+                return Answered() if child.already_answered else waiting
             case ParentRefused(reason="STALE" | "ITERATION"):
                 return Fenced()
             case Launched():
                 raise unexpected("launch", [])
+            case LimitReached(name="max_rounds" as name, limit=limit):
+                return beyond_limit(self._run, name, limit)
             case ThreadBusy():
-                text = f"[REFUSED] {plan.new_run.agent} is still working on an earlier message."
+                name = to_member.recipient.name if to_member else plan.new_run.agent
+                text = _BUSY.format(name=name)
                 return await self._answered(index, call, text, ok=False, started=started)
             case _:
                 text = f"[REFUSED] {refusal(reply)}"
                 return await self._answered(index, call, text, ok=False, started=started)
 
+    def _launch(self, plan: Plan) -> ScriptCall[LaunchReply]:
+        run, settings, group = self._run, self._services.settings, plan.ticket.group
+        return launching.launch(
+            run.key.tenant,
+            run.record.session_id,
+            [plan.new_run],
+            parent=Parent(run.key.run_id, run.fence.epoch, run.fence.token, run.iteration),
+            rounds=Rounds(group.counted_on, settings.groups.max_rounds) if group else None,
+            max_tree_children=settings.max_tree_children,
+            session_ttl_s=plan.session_ttl_s,
+        )
+
+    def _beyond_depth(self, recipient: RosterEntry) -> Finish | None:
+        limit = self._services.settings.groups.max_depth
+        is_over = place_below(self._run, recipient).depth > limit
+        return beyond_limit(self._run, "max_depth", limit) if is_over else None
+
     def _read(self, call: ToolCall) -> DelegationCall:
-        return read_delegation(call.name, call.arguments, self._run.spec.roster)
+        spec = self._run.spec
+        return read_delegation(call.name, call.arguments, spec.roster, background=spec.background)
 
     async def _answered(
         self, index: int, call: ToolCall, text: str, *, ok: bool, started: float
-    ) -> Fenced | None:
+    ) -> Answered | Fenced:
         kept = await self._tools.record(index, call.name, text, ok=ok, started=started)
-        return None if kept else Fenced()
+        return Answered() if kept else Fenced()
 
     async def _plan(self, index: int, call: ToolCall, read: RunAgentCall | SendMessageCall) -> Plan:
-        run = self._run
+        thread = None
         if isinstance(read, SendMessageCall):
-            thread = self._pair_thread(read.recipient)
-            keep_s = int(self._services.settings.conversation_ttl_seconds)
+            thread = await self._pair_of(read.recipient)
             # The members of a group share the inputs of whoever addresses it.
-            inputs = run.ticket.request.inputs
-            request = SubagentLaunchRequest.parse(agent=read.recipient, goal=read.message, inputs=inputs)
+            inputs = self._run.ticket.request.inputs
+            agent, goal = read.recipient.registered, read.message
+            request = SubagentLaunchRequest.parse(agent=agent, goal=goal, inputs=inputs)
         else:
-            thread, keep_s = None, None
             request = SubagentLaunchRequest.parse(agent=read.agent, goal=read.task)
+        apart = isinstance(read, RunAgentCall) and read.background
         try:
             snapshot = await self._services.catalogue.snapshot()
-            return self._planned(request, snapshot, index, call, thread, keep_s)
+            return self._planned(request, snapshot, index, call, thread, background=apart)
         except SubagentLifecycleError as fault:
             if fault.code not in MAY_BE_NEW:
                 raise
         snapshot = await self._services.catalogue.snapshot(fresh=True)
-        return self._planned(request, snapshot, index, call, thread, keep_s)
+        return self._planned(request, snapshot, index, call, thread, background=apart)
+
+    async def _pair_of(self, recipient: RosterEntry) -> JoinedThread:
+        """The thread with a recipient; a group goes on there with the member to whom it was handed over."""
+        run, thread_id = self._run, pair_thread(self._run, recipient)
+        kept = await self._services.store.run(reading.read_conversation(run.key, thread_id))
+        return JoinedThread(thread_id, owner=kept.owner if kept else None, group=place_below(run, recipient))
 
     def _planned(
         self,
@@ -125,8 +182,9 @@ class Delegation:
         snapshot: CatalogueSnapshot,
         index: int,
         call: ToolCall,
-        thread: str | None,
-        keep_s: int | None,
+        thread: JoinedThread | None,
+        *,
+        background: bool,
     ) -> Plan:
         run = self._run
         return self._services.planner.plan(
@@ -136,14 +194,9 @@ class Delegation:
             session_id=run.record.session_id,
             run_id=child_run_id(run.key.run_id, run.iteration, index, 0),
             parent=binding_of(run, index),
-            slot=f"{run.iteration}:{index}",
+            slot=None if background else f"{run.iteration}:{index}",
             slot_tool=call.name,
-            thread_id=thread,
-            thread_ttl_s=keep_s,
+            background=background,
+            thread=thread,
             by_model=True,
         )
-
-    def _pair_thread(self, recipient: str) -> str:
-        # One thread per ordered pair for the life of the caller's own thread.
-        pair = f"{self._run.record.thread_id}\0{self._run.spec.agent}\0{recipient}"
-        return "t" + hashlib.sha256(pair.encode()).hexdigest()[:31]

@@ -22,8 +22,7 @@ async def call_foreign(function: Callable[[], object], *, is_async: bool, name: 
             RuntimeError that names it.
         CancelledError: The caller was cancelled.
     """
-    # A task of its own, so that one that cancels its task does not cancel ours.
-    task = asyncio.ensure_future(_call(function, is_async=is_async, name=name))
+    task = start_foreign(function, is_async=is_async, name=name)
     try:
         return await task
     except asyncio.CancelledError as fault:
@@ -31,6 +30,32 @@ async def call_foreign(function: Callable[[], object], *, is_async: bool, name: 
         if current is None or current.cancelling():
             raise
         raise _named(fault) from None
+    except Exception:
+        raise
+    except BaseException as fault:
+        raise _named(fault) from None
+
+
+def start_foreign(function: Callable[[], object], *, is_async: bool, name: str) -> asyncio.Task[object]:
+    """Starts such a call, in a task of its own: code that cancels its task does not cancel ours.
+
+    Args:
+        is_async, name: As for `call_foreign`.
+    """
+    return asyncio.create_task(_call(function, is_async=is_async, name=name))
+
+
+def foreign_result(task: asyncio.Task[object]) -> object:
+    """What a call that is done returned.
+
+    Args:
+        task: As `start_foreign` gave it; whoever cancels it does not ask for its result.
+
+    Raises:
+        Exception: As `call_foreign`.
+    """
+    try:
+        return task.result()
     except Exception:
         raise
     except BaseException as fault:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from retinue.client.ticket import Ticket
 from retinue.contract import Role, SubagentLaunchRequest
 from retinue.store.call import RunKey
 from retinue.store.record import Record
-from retinue.store.replies import Claimed, Fence
+from retinue.store.replies import Claimed, Fence, RequestState
+from retinue.worker.alarm import Alarm
 from retinue.worker.services import Slots
 
 _NOT_READ = Ticket(SubagentLaunchRequest(goal="not read"), Role.LEAF)
@@ -42,6 +42,7 @@ class HeldRun:
         grant: The run's and all its ancestors' launches, intersected.
         thread: The messages so far, as the model reads them.
         journal: Answered calls of the running iteration, by slot.
+        decisions: How what it asks of a human stands, by slot.
         iteration: Of the last recorded response: the calls in the thread are its.
         put_in: Entries of `thread` that the store does not hold.
         deadline: On this process's monotonic clock, None = none.
@@ -63,11 +64,12 @@ class HeldRun:
     journal: dict[str, str] = field(repr=False)
     iteration: int
     deadline: float | None
+    decisions: dict[str, RequestState] = field(default_factory=dict[str, RequestState])
     put_in: int = 0
     working_directory: Path | None = None
     tools_used: int = 0
     partial: str | None = field(default=None, repr=False)
-    alarm: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    alarm: Alarm = field(default_factory=Alarm, repr=False)
     has_left: bool = False
     _operations: count[int] = field(default_factory=lambda: count(1), repr=False)
     _waits: int = field(default=0, repr=False)
@@ -87,8 +89,9 @@ class HeldRun:
             grant=grant,
             thread=claimed.thread,
             journal=claimed.journal,
+            decisions=dict(claimed.decisions),
             iteration=claimed.record.recorded_iteration,
-            tools_used=claimed.record.usage.tool_calls,
+            tools_used=claimed.record.usage.tool_calls if claimed.record.recorded_iteration else 0,
             deadline=None if left_ms is None else time.monotonic() + left_ms / 1000,
         )
 
@@ -127,6 +130,11 @@ class HeldRun:
             if self._waits and not self.has_left:
                 slots.take_back()
             self.has_left = True
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether its last response is that of the agent which handed it off, and none of its own yet."""
+        return self.record.handoffs > 0 and not self.spec_is_pinned
 
     @property
     def shares_its_thread(self) -> bool:

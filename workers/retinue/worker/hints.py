@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from retinue.store import keys, reading
 from retinue.store.async_subscription import AsyncSubscriptions
@@ -28,11 +27,9 @@ class CancelHints:
         self._channel = keys.process_channel(process)
         self._looks: set[asyncio.Task[None]] = set()
 
-    @contextmanager
-    def watching(self, entry: Entry) -> Generator[None]:
+    def watching(self, entry: Entry) -> AbstractContextManager[object]:
         """Listens for one run, from before its claim is sent: a mark set after that is not missed."""
-        with self._subscriptions.hook([(self._channel, entry.key.run_id)], _Look(self, entry)):
-            yield
+        return self._subscriptions.hook([(self._channel, entry.key.run_id)], _Look(self, entry))
 
     def look(self, entry: Entry) -> None:
         """Reads the run's mark, on the loop's own time."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
+from retinue.agents.effective import Capabilities, RunnerKind
 from retinue.contract import ErrorClassification, Phase, SubagentState
 from retinue.store import running
 from retinue.store.record import Ending
 from retinue.store.replies import Passed, Pin, Recorded, Response, Stale, Stopped
 from retinue.worker.asking import Aborted, ask
-from retinue.worker.calls import CallAnswers, stopped
+from retinue.worker.calls import CallAnswers
+from retinue.worker.ending import stopped
 from retinue.worker.held import HeldRun
 from retinue.worker.models import (
     Api,
@@ -22,8 +25,11 @@ from retinue.worker.models import (
     user_entry,
 )
 from retinue.worker.models.entries import answer_cut_calls, is_answer, last_said, last_text
+from retinue.worker.models.translation import translate
 from retinue.worker.outcome import Fenced, Finish, HandBack, Outcome
 from retinue.worker.services import Services
+from retinue.worker.submission import Correction
+from retinue.worker.turn import Turn
 
 
 class AgentLoop:
@@ -34,12 +40,16 @@ class AgentLoop:
         run: The run that it goes on with, from wherever the store says that it stands.
     """
 
+    capabilities: ClassVar[Capabilities] = RunnerKind.LOOP.capabilities
+
     def __init__(self, services: Services, run: HeldRun) -> None:
         self._services = services
         self._run = run
         self._answers = CallAnswers(services, run)
         self._api: Api = services.provider(run.spec).api
         self._fresh = False
+        # Who wrote to it before may have spoken to its model in another format.
+        run.thread = translate(self._api, run.thread)
         if run.shares_its_thread:
             whole = answer_cut_calls(self._api, run.thread)
             run.put_in += len(whole) - len(run.thread)
@@ -61,14 +71,18 @@ class AgentLoop:
         run = self._run
         if not overtaken and run.iteration and is_answer(self._api, run.thread[-1]):
             # The response was recorded, and the attempt died before it could end the run.
-            return natural_end(last_text(self._api, run.thread[-1]), run.record.ending, run)
+            end = natural_end(last_text(self._api, run.thread[-1]), run.record.ending, run)
+            return self._answers.submission.end_of_recorded_answer(end)
         while True:
             # Before its first response the thread holds what earlier runs have said: nothing of that is its.
             calls = pending_calls(self._api, run.thread) if run.iteration else ()
             if calls:
                 left = await self._answers.answer(calls, fresh=self._fresh)
+                if left is None and not overtaken and not run.takes_over:
+                    left = self._end_of_turn(calls)
                 if left is not None:
                     return left
+            overtaken = False
             if self._services.draining.is_set():
                 return HandBack()
             passed = await self._boundary(calls)
@@ -78,6 +92,12 @@ class AgentLoop:
             if answer is not None:
                 return answer
 
+    def _end_of_turn(self, calls: Sequence[ToolCall]) -> Finish | None:
+        in_time = Turn.of(calls, self._run.spec).in_time
+        end = self._answers.submission.end_of_turn(self._api, in_time)
+        # No boundary puts the calls' results into the thread any more.
+        return end and replace(end, answers=tuple(self._heads(calls)))
+
     async def _boundary(self, calls: Sequence[ToolCall]) -> Passed | Finish | Fenced:
         run = self._run
         reply = await self._services.store.run(
@@ -86,10 +106,7 @@ class AgentLoop:
                 run.fence,
                 run.operation(),
                 thread_length=run.stored_length,
-                results=[
-                    (f"{run.iteration}:{index}", tool_result_head(self._api, call.call_id))
-                    for index, call in enumerate(calls)
-                ],
+                results=self._heads(calls),
                 pin=None if run.spec_is_pinned else _pin(run),
             )
         )
@@ -99,10 +116,17 @@ class AgentLoop:
                 run.journal.clear()
                 run.spec_is_pinned = True
                 return reply
-            case Stopped(reason=reason):
-                return stopped(reason, run)
+            case Stopped(reason=reason, limit=limit):
+                return stopped(reason, run, limit=limit)
             case Stale():
                 return Fenced()
+
+    def _heads(self, calls: Sequence[ToolCall]) -> list[tuple[str, str]]:
+        """Slot and beginning of the thread entry of each call's result."""
+        return [
+            (f"{self._run.iteration}:{index}", tool_result_head(self._api, call.call_id))
+            for index, call in enumerate(calls)
+        ]
 
     async def _iterate(self, passed: Passed) -> Finish | Fenced | None:
         """One request and its record; None = go on."""
@@ -115,15 +139,29 @@ class AgentLoop:
             return response
         if response.text:
             run.partial = response.text
-        if not await self._record(passed, steers, response):
+        end = None if response.tool_calls else self._end_of(response)
+        # Together with the response that it is about: it is never said twice, nor forgotten.
+        sent_back = [user_entry(self._api, end.text)] if isinstance(end, Correction) else []
+        goes_on = not isinstance(end, Finish)
+        if not await self._record(passed, steers, response, sent_back, goes_on=goes_on):
             return Fenced()
-        if response.tool_calls:
-            return None
-        return natural_end(response.text, _ending(response), run)
+        return end if isinstance(end, Finish) else None
 
-    async def _record(self, passed: Passed, steers: Sequence[str], response: ModelResponse) -> bool:
+    def _end_of(self, response: ModelResponse) -> Finish | Correction:
+        end = natural_end(response.text, _ending(response), self._run)
+        return self._answers.submission.end_of_answer(self._api, end)
+
+    async def _record(
+        self,
+        passed: Passed,
+        steers: Sequence[str],
+        response: ModelResponse,
+        sent_back: Sequence[str],
+        *,
+        goes_on: bool,
+    ) -> bool:
         run, usage = self._run, response.usage or ModelUsage()
-        messages = [*steers, response.entry]
+        messages = [*steers, response.entry, *sent_back]
         reply = await self._services.store.run(
             running.record_model(
                 run.key,
@@ -136,7 +174,7 @@ class AgentLoop:
                     phase=Phase.TOOL_CALL if response.tool_calls else Phase.MODEL_CALL,
                     messages=messages,
                     tools=[call.name for call in response.tool_calls],
-                    partial=response.text if response.tool_calls else None,
+                    partial=response.text if goes_on else None,
                     input_tokens=usage.input_tokens,
                     output_tokens=usage.output_tokens,
                     cached_tokens=usage.cached_tokens,
@@ -152,11 +190,13 @@ class AgentLoop:
 
 def _pin(run: HeldRun) -> Pin:
     spec = run.spec
+    # The limit of a launch is for the whole run; an agent's own counts from where it took over.
+    before = run.iteration if run.ticket.request.max_iterations is None else 0
     provider = spec.provider or (spec.llm.name if spec.llm else "")
     return Pin(
         spec.digest,
         spec.json_text,
-        spec.max_iterations,
+        before + spec.max_iterations,
         spec.model or "",
         provider,
     )

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import ClassVar
 
-from retinue.agents.runnable import Runnable, bind_run, reply_text, runs_async
+from retinue.agents.effective import Capabilities, RunnerKind
+from retinue.agents.output import FittingOutput, check_output, read_answer
+from retinue.agents.reply import Reply, read_reply
+from retinue.agents.runnable import Runnable, bind_run, runs_async
 from retinue.agents.tool_result import ToolResultError
 from retinue.client.parent import current_parent
 from retinue.contract import ErrorClassification, SubagentState
-from retinue.worker.calls import stopped
 from retinue.worker.cut import AT_ONCE_S, let_go, until_done
-from retinue.worker.foreign import call_foreign
+from retinue.worker.ending import stopped
+from retinue.worker.foreign import foreign_result, start_foreign
 from retinue.worker.held import HeldRun
 from retinue.worker.outcome import Finish, Outcome
 from retinue.worker.parent import RunningCall
 from retinue.worker.services import Services
+from retinue.worker.submission import accepted, refused
 
 _log = logging.getLogger("retinue.worker")
 _ERROR_MAX_CHARS = 2_000
@@ -28,25 +33,19 @@ class ObjectRun:
         services: The process's.
         run: The run.
         agent: The object.
-        restartable: Whether it may be started anew after a crash.
     """
 
-    def __init__(self, services: Services, run: HeldRun, agent: Runnable, *, restartable: bool) -> None:
+    capabilities: ClassVar[Capabilities] = RunnerKind.OBJECT.capabilities
+
+    def __init__(self, services: Services, run: HeldRun, agent: Runnable) -> None:
         self._services = services
         self._run = run
         self._agent = agent
-        self._restartable = restartable
 
     async def drive(self, *, overtaken: bool = False) -> Outcome:
         """Runs the object to its end, its deadline or a cancel."""
         del overtaken  # steers are refused for objects
-        if self._run.was_attempted_before and not self._restartable:
-            return Finish(
-                SubagentState.FAILED,
-                ErrorClassification.WORKER_LOST,
-                message="its worker was lost, and the agent is not restartable",
-            )
-        work = asyncio.create_task(self._call())
+        work = self._start()
         grace_s, cut = self._services.settings.cancel_grace_seconds, None
         try:
             # It cannot ask whether it is cancelled: its grace is what its task has after that.
@@ -56,24 +55,29 @@ class ObjectRun:
                 _log.warning(
                     "agent.still_running run=%s agent=%s", self._run.key.run_id, self._run.spec.agent
                 )
-        return work.result() if cut is None else stopped(cut.value, self._run)
+        return self._ended(work) if cut is None else stopped(cut.value, self._run)
 
-    async def _call(self) -> Finish:
+    def _start(self) -> asyncio.Task[object]:
         run, request = self._run, self._run.ticket.request
         extras = {
             "scope": run.key.tenant,
             "run_id": run.key.run_id,
             "session_id": run.record.session_id,
-            "agent_depth": run.record.depth,
             "context": request.context,
             "inputs": request.inputs,
         }
         bound = bind_run(self._agent, request.goal, extras)
         inside = current_parent.set(RunningCall(self._services, run, 0))
         try:
-            name = f"agent:{run.spec.agent}"
-            value = await call_foreign(bound, is_async=runs_async(self._agent), name=name)
-            return Finish(SubagentState.SUCCEEDED, summary=reply_text(value), natural=True)
+            # The task keeps the context that it is started in.
+            return start_foreign(bound, is_async=runs_async(self._agent), name=f"agent:{run.spec.agent}")
+        finally:
+            current_parent.reset(inside)
+
+    def _ended(self, work: asyncio.Task[object]) -> Finish:
+        run = self._run
+        try:
+            return self._finish(read_reply(foreign_result(work)))
         except ToolResultError as fault:
             return Finish(SubagentState.FAILED, ErrorClassification.OUTPUT_INVALID, message=str(fault))
         except Exception as fault:
@@ -82,5 +86,12 @@ class ObjectRun:
             )
             message = f"{type(fault).__name__}: {fault}"[:_ERROR_MAX_CHARS]
             return Finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR, message=message)
-        finally:
-            current_parent.reset(inside)
+
+    def _finish(self, reply: Reply) -> Finish:
+        """How it ends; one that owes an object and has none that fits cannot be told to mend it."""
+        schema = self._run.spec.output_schema
+        if schema is None:
+            return Finish(SubagentState.SUCCEEDED, summary=reply.text, natural=True, payload=reply.payload)
+        given = reply.payload
+        output = read_answer(schema, reply.text) if given is None else check_output(schema, given)
+        return accepted(output) if isinstance(output, FittingOutput) else refused(output, reply.text)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from retinue.contract import ErrorClassification, SubagentState
+from retinue.store.record import WakeUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Finish:
         message: What went wrong, in words that are safe to show to the run's owner.
         natural: The agent came to its end by itself: a waiting steer may still go on.
         payload: A structured result.
+        answers: Slot and head of the message of each call of the turn that ended the run: the next run in its
+            thread reads what they came to.
     """
 
     state: SubagentState
@@ -28,6 +31,7 @@ class Finish:
     message: str | None = field(default=None, repr=False)
     natural: bool = False
     payload: JsonValue = field(default=None, repr=False)
+    answers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,14 @@ class Left:
 
     phase: str
     open: int
+
+
+@dataclass(frozen=True, slots=True)
+class HandOff:
+    """Another agent goes on with the run, and with its conversation; `wakeup` is owed to it."""
+
+    recipient: str
+    wakeup: WakeUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +60,4 @@ class Fenced:
     """The run is not this attempt's any more: stop, and write nothing."""
 
 
-Outcome = Finish | Left | HandBack | Fenced
+Outcome = Finish | Left | HandOff | HandBack | Fenced

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from retinue.agents.tool_context import LifecycleService
+from retinue.client.documents import DocumentOrigin
 from retinue.client.lifecycle import SubagentLifecycle
 from retinue.client.parent import ParentBinding
 from retinue.worker.held import HeldRun
@@ -73,8 +74,16 @@ def binding_of(run: HeldRun, index: int) -> ParentBinding:
         max_depth=run.record.max_depth,
         agent=spec.agent,
         role=spec.role,
-        roster=tuple(entry.name for entry in spec.roster),
+        roster=tuple(entry.registered for entry in spec.roster),
         grant=run.grant,
         inheritance=spec.inheritance(),
         working_directory=run.ticket.request.working_directory,
+        document=_document(run),
     )
+
+
+def _document(run: HeldRun) -> DocumentOrigin | None:
+    digest = run.record.document
+    if digest is None:
+        return None
+    return DocumentOrigin(digest, run.ticket.document or run.key.run_id, frozenset(run.spec.document_members))

@@ -24,8 +24,10 @@ from celery.concurrency.base import BasePool
 from celery.worker import state
 from kombu.utils.imports import symbol_by_name
 
+from retinue.broker.transport import POP_MAX
 from retinue.contract.classification import ErrorClassification
 from retinue.contract.errors import RetinueError
+from retinue.worker.collector import spare_the_collector
 from retinue.worker.loop_thread import LoopThread
 from retinue.worker.reports import Failed, ReceivedWakeUp, Revoked, Runtime, Succeeded, TaskReport
 from retinue.worker.requests import RunRequest
@@ -35,6 +37,10 @@ __all__ = ["Failed", "ReceivedWakeUp", "Revoked", "RunPool", "Runtime", "Succeed
 
 HOLD_S: Final = 1.0
 """How long a wake-up that was popped for a slot that is gone waits for another, in seconds."""
+
+_REPORT_S: Final = 0.02
+"""How long the end of a run may wait for others before the hub is told, in seconds, while there are slots
+enough. Each time costs a round of the hub."""
 
 _STOP_SLACK_S: Final = 10.0
 """What the runtime may take beyond the time it was given, in seconds."""
@@ -76,7 +82,8 @@ class RunPool(BasePool):
         self._tasks: set[asyncio.Task[None]] = set()
         # From the loop's thread to the hub's.
         self._ended: deque[tuple[RunRequest, TaskReport]] = deque()
-        self._ended_posted = False
+        self._hub_is_called = False
+        self._hub_will_be_called = False
         self._ended_event = threading.Event()
         # Of the end.
         self._stopping: Future[None] | None = None
@@ -132,6 +139,7 @@ class RunPool(BasePool):
         except RetinueError as error:
             self._loop.close(_CANCEL_S)
             raise SystemExit(f"retinue: {error}") from error
+        spare_the_collector()
 
     def register_with_event_loop(self, loop: Any) -> None:
         """Remember Celery's hub; called again after each reconnect."""
@@ -224,16 +232,28 @@ class RunPool(BasePool):
         except BaseException as error:  # sys.exit() in a tool is that tool's failure
             _log.error("run.crashed run=%s %s", request.wakeup.run_id, _where(error))
         self._ended.append((request, report))
-        if not self._ended_posted:
-            self._ended_posted = True
-            self._hub.call_soon(self._report_ended)
         if self._stopping is not None:
             self._ended_event.set()
+        if self.num_processes - len(self._running) < POP_MAX:
+            self._call_hub()  # it may wait for this very slot
+        elif not self._hub_will_be_called:
+            self._hub_will_be_called = True
+            asyncio.get_running_loop().call_later(_REPORT_S, self._call_hub_late)
+
+    def _call_hub_late(self) -> None:
+        self._hub_will_be_called = False
+        if self._ended:
+            self._call_hub()
+
+    def _call_hub(self) -> None:
+        if not self._hub_is_called:
+            self._hub_is_called = True
+            self._hub.call_soon(self._report_ended)
 
     def _report_ended(self) -> None:
         """On the hub's thread: free the slots of runs that ended, and say so."""
         # First the flag: what comes in after the last look must be posted again.
-        self._ended_posted = False
+        self._hub_is_called = False
         while self._ended:
             request, report = self._ended.popleft()
             self._running.discard(request)

@@ -30,8 +30,10 @@ from retinue.store.store import AsyncStore
 from retinue.store.urls import names_one_server
 from retinue.worker.attempt import Attempt
 from retinue.worker.bootstrap import Prepared, prepare
+from retinue.worker.documents import LaunchedDocuments
 from retinue.worker.hints import CancelHints
 from retinue.worker.models import OpenAiModel, RetryPolicy
+from retinue.worker.network_tools import NetworkTools
 from retinue.worker.patience import PatientStore
 from retinue.worker.providers import ProviderBundles
 from retinue.worker.reports import ReceivedWakeUp, Succeeded, TaskReport
@@ -39,6 +41,7 @@ from retinue.worker.revocation import cancel_by_run_id
 from retinue.worker.roll import Roll
 from retinue.worker.services import Services
 from retinue.worker.specs import SpecResolver
+from retinue.worker.target_guard import TargetGuard
 
 if TYPE_CHECKING:
     from retinue.worker.pool import RunPool
@@ -107,7 +110,8 @@ class WorkerRuntime:
         self._hints = CancelHints(self._subscriptions, self._store, process)
         objects = [name for name, entry in registry.agents.items() if entry.target is not None]
         loops = {*registry.agents, settings.delegation.default_agent_name} - {*objects}
-        self._model = OpenAiModel(timeout_s=settings.model_timeout_seconds)
+        guard = TargetGuard(settings.remote_tools)
+        self._model = OpenAiModel(timeout_s=settings.model_timeout_seconds, guard=guard)
         self._services = Services(
             process=process,
             capable=capability(sorted(loops), objects),
@@ -116,12 +120,13 @@ class WorkerRuntime:
             wakes=self._waker,
             slots=self._pool,
             registry=registry,
-            specs=SpecResolver(registry, settings),
+            specs=SpecResolver(registry, settings, LaunchedDocuments(self._store, registry)),
             # Patient as well: a run that delegates must not fail because the store is away.
             catalogue=AsyncCatalogue(self._store),
             planner=LaunchPlanner(settings, template if settings.same_server else None),
             model=self._model,
             retries=RetryPolicy(max_attempts=settings.model_max_attempts),
+            network=NetworkTools(settings, guard),
             provider=ProviderBundles(settings).of,
             draining=self._draining,
         )
@@ -135,6 +140,8 @@ class WorkerRuntime:
             self._tasks.append(asyncio.create_task(work))
         # Each request at INFO is noise here; a failure is in the run's result and events.
         logging.getLogger("httpx2").setLevel(logging.WARNING)
+        # Its tracebacks quote what servers send.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)
         _log.info("worker.ready process=%s agents=%d", process, len(registry.agents))
 
     async def run(self, task: ReceivedWakeUp) -> TaskReport:

@@ -13,6 +13,7 @@ from retinue.broker.settings import Settings
 from retinue.broker.wakeups import Wakes
 from retinue.client.planning import LaunchPlanner
 from retinue.worker.models import Model, Provider, RetryPolicy
+from retinue.worker.network_tools import NetworkTools
 from retinue.worker.patience import PatientStore
 from retinue.worker.specs import SpecResolver
 
@@ -37,6 +38,7 @@ class Services:
     Args:
         process: The process's uuid, its name in owner sets and leases.
         capable: The agents that it runs, as `running.capability` writes them.
+        network: Calls tools that are answered over the network.
         provider: The whole bundle of a provider by name, or of an Agent Spec's own LLM config.
         draining: Set once the process is to stop: runs are handed back at their boundary.
     """
@@ -53,5 +55,6 @@ class Services:
     planner: LaunchPlanner
     model: Model
     retries: RetryPolicy
+    network: NetworkTools
     provider: Callable[..., Provider]
     draining: asyncio.Event

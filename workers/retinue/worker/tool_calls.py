@@ -7,17 +7,24 @@ import time
 
 from retinue.agents import ToolContext, current_tool_context
 from retinue.agents.arguments import ToolArgumentError
+from retinue.agents.effective import ToolSpec
+from retinue.agents.json_arguments import json_arguments
 from retinue.agents.tool import AnyTool
 from retinue.agents.tool_result import ToolResultError, result_text
 from retinue.client.parent import current_parent
 from retinue.store import running
 from retinue.store.replies import Stale
+from retinue.worker.call_handler import Answered
 from retinue.worker.foreign import call_foreign
 from retinue.worker.held import HeldRun
+from retinue.worker.hints import cancel_stands
 from retinue.worker.models import ToolCall
+from retinue.worker.network_tools import NetworkToolError
+from retinue.worker.outcome import Fenced
 from retinue.worker.parent import RunningCall
 from retinue.worker.progress import ProgressLine
 from retinue.worker.services import Services
+from retinue.worker.turn import TurnCall
 
 _log = logging.getLogger("retinue.worker")
 _ERROR_MAX_CHARS = 2_000
@@ -39,16 +46,17 @@ class ToolCalls:
         self._services = services
         self._run = run
 
-    async def answer(self, index: int, call: ToolCall, *, lost: bool) -> bool:
-        """Runs one call and records its result; False = the attempt is fenced.
+    async def start(self, asked: TurnCall, *, lost: bool) -> Answered | Fenced:
+        """Runs one call and records its result.
 
         Args:
-            index: The call's place in its response.
+            asked: The call.
             lost: An earlier attempt had started it: it runs again only if its tool allows that.
         """
         started = time.monotonic()
-        name, ok, text = await self._result(index, call, lost=lost)
-        return await self.record(index, name, text, ok=ok, started=started)
+        name, ok, text = await self._result(asked.index, asked.call, lost=lost)
+        kept = await self.record(asked.index, name, text, ok=ok, started=started)
+        return Answered() if kept else Fenced()
 
     def runs_in_thread(self, name: str) -> bool:
         """Whether a call of the tool of this name goes on when nobody waits for it any more."""
@@ -77,8 +85,13 @@ class ToolCalls:
     async def _result(self, index: int, call: ToolCall, *, lost: bool) -> tuple[str, bool, str]:
         spec = self._run.spec.find_tool(call.name)
         if spec is None:
-            offered = ", ".join(tool.api_name for tool in self._run.spec.tools) or "none"
-            return call.name, False, f"[ERROR] There is no tool {call.name!r}. Tools: {offered}."
+            offered = self._run.spec
+            names = [tool.api_name for tool in offered.tools] + [tool.name for tool in offered.built_in_tools]
+            listed = ", ".join(names) or "none"
+            return call.name, False, f"[ERROR] There is no tool {call.name[:80]!r}. Tools: {listed}."
+        if spec.kind in ("remote", "mcp"):
+            ok, text = await self._elsewhere(spec, call, lost=lost)
+            return spec.name, ok, text
         tool = self._services.registry.tools.get(spec.name)
         if tool is None or not self._run.grant.allows(spec.name, spec.toolset):
             # The pinned spec names it; the code on this worker, or a grant up the tree, does not.
@@ -91,6 +104,29 @@ class ToolCalls:
             return spec.name, False, f"[ERROR] {fault}"
         ok, text = await self._run_tool(index, tool, arguments)
         return spec.name, ok, text
+
+    async def _elsewhere(self, spec: ToolSpec, call: ToolCall, *, lost: bool) -> tuple[bool, str]:
+        """A call that another server answers."""
+        run = self._run
+        if not run.grant.allows(spec.name, spec.toolset):
+            return False, f"[ERROR] The tool {spec.name!r} is not available."
+        if lost and not (spec.read_only or spec.idempotent):
+            return False, OUTCOME_UNKNOWN
+
+        async def go_on() -> bool:
+            return not await cancel_stands(self._services.store, run.key)
+
+        try:
+            arguments = json_arguments(spec.parameters, call.arguments)
+            return True, await self._services.network.call(spec, arguments, go_on=go_on)
+        except (ToolArgumentError, NetworkToolError) as fault:
+            _log.info("tool.failed run=%s tool=%s error=%s", run.key.run_id, spec.name, type(fault).__name__)
+            return False, f"[ERROR] {fault}"
+        except Exception as fault:
+            _log.error(
+                "tool.crashed run=%s tool=%s error=%s", run.key.run_id, spec.name, type(fault).__name__
+            )
+            return False, f"[ERROR] The call failed on this worker ({type(fault).__name__})."
 
     async def _run_tool(self, index: int, tool: AnyTool, arguments: dict[str, object]) -> tuple[bool, str]:
         # One for all that the call launches: its children are numbered through, by whichever way they come.

@@ -1,9 +1,24 @@
+-- A run in the background has ended: closes what waits for it. Fields of such entries are <slot>@<child>; a
+-- call that waits for any of its children (any:<child>) waits no longer for the others.
+local function close_waits(entries, child)
+  local all, over = redis.call('HGETALL', entries), {}
+  for n = 1, #all, 2 do
+    if string.match(all[n], '@(.+)$') == child then
+      redis.call('HDEL', entries, all[n])
+      if string.sub(all[n + 1], 1, 4) == 'any:' then over[string.match(all[n], '^(.+)@')] = true end
+    end
+  end
+  for n = 1, #all, 2 do
+    if over[string.match(all[n], '^(.+)@') or ''] then redis.call('HDEL', entries, all[n]) end
+  end
+end
+
 -- Ends a run: steers that it never saw, its event, the indexes, the times to live, its parent's
 -- journal. `reply` is the JSON string that the parent's model reads. Returns the parent's wake-up or
--- nil. Needs _clock, _count and _queue.
+-- nil. Needs _clock, _count, _queue, _asked and _requests.
 local function end_run(T, P, tenant, id, now, state, class, reply)
   local run, member = T .. 'run:' .. id, tenant .. '/' .. id
-  local f = redis.call('HMGET', run, 'root', 'par', 'pc', 'path', 'q', 'own', 'ns', 'nd', 'ttl', 'th', 'tt', 'co', 'lc', 'pt', 'cr')
+  local f = redis.call('HMGET', run, 'root', 'par', 'pc', 'path', 'q', 'own', 'ns', 'nd', 'ttl', 'th', 'tt', 'co', 'lc', 'pt', 'cr', 'na')
   local tree = T .. 'tree:' .. f[1]
   local events, ttl = tree .. ':ev', tonumber(f[9])
   for n = tonumber(f[8]) + 1, tonumber(f[7]) do
@@ -11,11 +26,15 @@ local function end_run(T, P, tenant, id, now, state, class, reply)
     redis.call('HSET', run .. ':s', '#' .. steer, 'm')
     redis.call('RPUSH', events, '{"e":"steer.missed","r":"' .. id .. '","t":' .. now .. ',"steer":"' .. steer .. '"}')
   end
+  if f[16] then
+    if f[16] ~= '0' then withdraw_requests(T, id, f[1], f[4]) end
+    redis.call('EXPIRE', run .. ':a', ttl)
+  end
   redis.call('HSET', run, 'st', state, 'ph', '', 'tok', '', 'own', '', 'cls', class, 'up', now, 'fi', now)
   redis.call('RPUSH', events, '{"e":"run.finished","r":"' .. id .. '","t":' .. now .. ',"state":"' .. state
     .. '","classification":' .. (class == '' and 'null' or '"' .. class .. '"') .. '}')
-  redis.call('ZREM', P .. 'q:' .. f[5], member)
-  if f[6] ~= '' then redis.call('SREM', P .. 'own:' .. f[6], member) end
+  -- What a process holds is in no queue.
+  if f[6] ~= '' then redis.call('SREM', P .. 'own:' .. f[6], member) else redis.call('ZREM', P .. 'q:' .. f[5], member) end
   redis.call('ZREM', tree .. ':live', f[4] .. ' ' .. id)
   if tonumber(f[13]) > 0 then
     -- Children that are still live follow by this mark; the timer sweeps until none is left.
@@ -24,10 +43,14 @@ local function end_run(T, P, tenant, id, now, state, class, reply)
   else
     redis.call('ZREM', P .. 'due', member)
   end
-  redis.call('DEL', run .. ':j', run .. ':e', run .. ':c')
-  for _, key in ipairs({ run, run .. ':req', run .. ':res', run .. ':part', run .. ':s', run .. ':pg' }) do
+  redis.call('DEL', run .. ':j', run .. ':e', run .. ':c', run .. ':bg')
+  -- Its result was written with a time to live.
+  for _, key in ipairs({ run, run .. ':part', run .. ':pg' }) do
     redis.call('EXPIRE', key, ttl)
   end
+  if f[7] ~= '0' then redis.call('EXPIRE', run .. ':s', ttl) end
+  -- A root's conversation may go on for as long as its thread is kept: the next run needs the request.
+  redis.call('EXPIRE', run .. ':req', f[2] == '' and math.max(ttl, tonumber(f[11])) or ttl)
   local thread = T .. 'th:' .. f[10]
   local shared = f[10] ~= id
   if shared and redis.call('GET', thread .. ':by') == id then
@@ -35,7 +58,10 @@ local function end_run(T, P, tenant, id, now, state, class, reply)
     shared = false
   end
   -- Never under another run that writes to it.
-  if not shared then redis.call('EXPIRE', thread, f[11]) end
+  if not shared then
+    redis.call('EXPIRE', thread, f[11])
+    redis.call('EXPIRE', thread .. ':ow', f[11])
+  end
   if f[12] ~= '' then redis.call('EXPIRE', T .. 'corr:' .. f[12], ttl) end
   if redis.call('HINCRBY', tree, 'live', -1) == 0 then
     for _, suffix in ipairs({ '', ':ev', ':m', ':g', ':sp' }) do redis.call('EXPIRE', tree .. suffix, ttl) end
@@ -51,6 +77,14 @@ local function end_run(T, P, tenant, id, now, state, class, reply)
   -- A tool's code that is run again asks for the same child: it finds it here when the record is gone.
   if not p[2] and f[3] == '' then redis.call('SADD', parent .. ':c', id) end
   if p[2] or f[3] == '' then return nil end
+  if f[3] == 'bg' then
+    -- Kept beside the parent, for the child may expire before the parent asks.
+    redis.call('HSET', parent .. ':bg', id, reply)
+    if string.sub(p[1], 1, 7) ~= 'waiting' then return nil end
+    close_waits(parent .. ':e', id)
+    if redis.call('EXISTS', parent .. ':e') == 1 then return nil end
+    return queue_run(T, P, tenant, f[2], now)
+  end
   local iteration, index = string.match(f[3], '^(%d+):(%d+)$')
   -- A parent that went on without this answer must not find it in its journal as an orphan.
   if iteration ~= p[3] then return nil end

@@ -4,27 +4,43 @@
 -- KEYS[1] record
 -- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 token, 6 process, 7 agents that this process runs, each
 --   "\n<name>\t<l|o>" (loop, object), and a closing "\n"
--- Replies {CLAIMED, epoch, now, record, request, spec, thread, journal, grants}; {GONE}; {NOT_QUEUED, phase};
+-- Replies {CLAIMED, epoch, now, record, request, spec, thread, journal, grants, decisions}; {GONE}; {NOT_QUEUED, phase};
 --   {NOT_CAPABLE, agent}; {ENDED, state, parent's wake-up or nothing}
 --!include _clock
 --!include _marks
 --!include _count
 --!include _queue
+--!include _asked
+--!include _requests
 --!include _end
 local T, P, tenant, id, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local run, member = KEYS[1], tenant .. '/' .. id
-local f = redis.call('HMGET', run, 'st', 'ph', 'ep', 'tok', 'root', 'path', 'ab', 'dl', 'ag', 'q', 'th', 'fi', 'rp', 'op', 'par')
+local f = redis.call('HMGET', run, 'st', 'ph', 'ep', 'tok', 'root', 'path', 'ab', 'dl', 'ag', 'q', 'th', 'fi', 'rp', 'op', 'par', 'doc')
 if not f[1] then return { 'GONE' } end
 
 local function handed_out(epoch)
   local prefixes = {}
   for stop in string.gmatch(f[6], '()/') do prefixes[#prefixes + 1] = string.sub(f[6], 1, stop) end
   local record = redis.call('HGETALL', run)
-  local spec = redis.call('HGET', run, 'dg')
+  local g = redis.call('HMGET', run, 'dg', 'na', 'im')
+  local spec, decisions = g[1], {}
+  if g[2] then
+    -- What became of the running iteration's requests; an open one stands for itself.
+    local prefix, flat = g[3] .. ':', redis.call('HGETALL', run .. ':a')
+    for n = 1, #flat, 2 do
+      local mark, slot = string.match(flat[n], '^(!?)(.*)$')
+      if string.sub(slot, 1, #prefix) == prefix then
+        decisions[#decisions + 1] = slot
+        decisions[#decisions + 1] = mark == '' and 'o' or string.sub(flat[n + 1], 1, 1)
+      end
+    end
+  end
+  -- Only a recorded response asks for calls.
+  local journal = g[3] ~= '0' and redis.call('HGETALL', run .. ':j') or {}
   return { 'CLAIMED', epoch, now, record, redis.call('GET', run .. ':req'),
     spec and redis.call('HGET', T .. 'tree:' .. f[5] .. ':sp', spec) or false,
-    redis.call('LRANGE', T .. 'th:' .. f[11], 0, -1), redis.call('HGETALL', run .. ':j'),
-    redis.call('HMGET', T .. 'tree:' .. f[5] .. ':g', unpack(prefixes)) }
+    redis.call('LRANGE', T .. 'th:' .. f[11], 0, -1), journal,
+    redis.call('HMGET', T .. 'tree:' .. f[5] .. ':g', unpack(prefixes)), decisions }
 end
 
 if f[12] then
@@ -35,7 +51,8 @@ end
 if f[4] == token then return handed_out(f[3]) end
 if f[2] ~= 'queued' and f[2] ~= 'no_worker' then return { 'NOT_QUEUED', f[2] } end
 local kind = 'l'
-if f[9] ~= '' then
+-- An agent that stands in a document of its own is run by the loop of any worker.
+if f[9] ~= '' and not f[16] then
   local at, stop = string.find(ARGV[7], '\n' .. f[9] .. '\t', 1, true)
   if not at then return { 'NOT_CAPABLE', f[9] } end
   kind = string.sub(ARGV[7], stop + 1, stop + 1)
@@ -61,9 +78,9 @@ local first = f[1] == 'PENDING'
 local state, phase = first and 'STARTING' or 'RUNNING', first and 'claimed' or 'tool_call'
 -- An object knows no boundary: it passes STARTING in this very step.
 if kind == 'o' then state, phase = 'RUNNING', 'tool_call' end
-redis.call('HSET', run, 'st', state, 'ph', phase, 'tok', token, 'own', ARGV[6], 'op', '', 'rp', '', 'up', now, 'cs', kind)
+redis.call('HSET', run, 'st', state, 'ph', phase, 'tok', token, 'own', ARGV[6], 'op', '', 'rp', '', 'up', now, 'cs', kind,
+  unpack(first and { 'sa', now } or {}))
 if first then
-  redis.call('HSET', run, 'sa', now)
   redis.call('RPUSH', T .. 'tree:' .. f[5] .. ':ev', '{"e":"run.started","r":"' .. id .. '","t":' .. now
     .. ',"attempt":1,"process":"' .. ARGV[6] .. '"}')
 end

@@ -2,16 +2,19 @@
 -- Ends a run by the worker that holds it. A natural finish that a steer has overtaken goes on instead.
 -- KEYS[1] record
 -- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 epoch, 6 token, 7 operation, 8 state, 9 classification or '', 10 result JSON,
---   11 reply for the parent's model as a JSON string, 12 natural (1|0)
+--   11 reply for the parent's model as a JSON string, 12 natural (1|0), 13.. pairs of slot (iteration:index) and the
+--   head of its message: calls that were answered with the result, for whoever writes to the thread next
 -- Replies {ENDED, state, parent's wake-up or nothing}; {STEERS}; {STALE}
 --!include _clock
 --!include _marks
 --!include _count
 --!include _queue
+--!include _asked
+--!include _requests
 --!include _end
 local T, P, tenant, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], KEYS[1]
 local f = redis.call('HMGET', run, 'ep', 'tok', 'op', 'rp', 'root', 'path', 'ab', 'dl', 'im', 'mi', 'ns', 'nd', 'st', 'ttl', 'par',
-  'cs')
+  'cs', 'th')
 if not f[1] then return { 'STALE' } end
 if f[3] == ARGV[7] then return { 'ENDED', f[13], f[4] ~= '' and wake_up(T, f[15], f[4]) or nil } end
 if f[1] ~= ARGV[5] or f[2] ~= ARGV[6] then return { 'STALE' } end
@@ -22,6 +25,10 @@ if ARGV[12] == '1' and f[16] ~= 'o' and tonumber(f[11]) > tonumber(f[12]) and to
   return { 'STEERS' }
 end
 
+for n = 13, #ARGV, 2 do
+  local value = redis.call('HGET', run .. ':j', ARGV[n])
+  if value then redis.call('RPUSH', T .. 'th:' .. f[17], ARGV[n + 1] .. value .. '}') end
+end
 redis.call('SET', run .. ':res', ARGV[10], 'EX', f[14])
 local wakeup = end_run(T, P, tenant, id, now, ARGV[8], ARGV[9], ARGV[11])
 redis.call('HSET', run, 'op', ARGV[7], 'rp', wakeup and wakeup[2] or '')

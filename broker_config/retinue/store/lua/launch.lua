@@ -4,18 +4,20 @@
 -- KEYS[1] record of the first run
 -- ARGV 1 T, 2 P, 3 tenant, 4 session, 5 parent id or '', 6 parent epoch, 7 parent token, 8 parent
 --   iteration or '' (launched by a tool, not by the model), 9 root's tree cap, 10 session TTL s, 11 first
---   argument of a run, then 24 per run: id, request digest, request JSON, agent, agent as JSON, queue,
---   priority, correlation digest or '', on duplicate (raise|return), parent slot or '', time-out ms (0 none), max
+--   argument of a run, 12 run whose record counts the messages of a group or '', 13 most of them,
+--   then 26 per run: id, request digest, request JSON, agent, agent as JSON, queue,
+--   priority, correlation digest or '', on duplicate (raise|return), parent slot, bg (in the background) or '', time-out ms (0 none), max
 --   iterations, thread, thread TTL s, first message or '', at parent's end (c|a), max live children, max depth, grant
 --   JSON or '', result TTL s, broker list or '', envelope or '',
---   the parent's tool in that slot as a JSON string, the first phase (queued|no_worker)
+--   the parent's tool in that slot as a JSON string, the first phase (queued|no_worker), digest of the agent's
+--   document or '', the run that it continues or ''
 -- Replies {OK, now, {id, NEW|REPEAT|DONE, path, depth, created}...}; {CONFLICT, id}; {DUPLICATE, id};
 --   {EXISTING, id}; {CORRELATION_CONFLICT, id}; {BUSY, id of the run that writes to the thread};
 --   {PARENT, reason}; {CAPACITY, limit name, limit, live}; {DEPTH, limit}
 --!include _clock
 --!include _marks
 local T, P, tenant, session, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local FIRST, WIDTH = tonumber(ARGV[11]), 24
+local FIRST, WIDTH = tonumber(ARGV[11]), 26
 local count = (#ARGV - FIRST + 1) / WIDTH
 local reply, fresh = { 'OK', now }, {}
 for n = 1, count do
@@ -37,11 +39,13 @@ if parent ~= '' then
   if not p[1] or p[1] ~= ARGV[6] or p[2] ~= ARGV[7] then return { 'PARENT', 'STALE' } end
   if ARGV[8] ~= '' and p[3] ~= ARGV[8] then return { 'PARENT', 'ITERATION' } end
   -- A child that ended and expired while its parent was down must not run anew: its answer stands in the
-  -- journal, or its id among those that a tool's code launched.
+  -- journal, or its id among those that a tool's code launched or that ran in the background.
   local left = {}
   for _, at in ipairs(fresh) do
     local done
-    if ARGV[8] ~= '' then
+    if ARGV[at + 9] == 'bg' then
+      done = redis.call('HEXISTS', T .. 'run:' .. parent .. ':bg', ARGV[at])
+    elseif ARGV[8] ~= '' then
       done = redis.call('HEXISTS', T .. 'run:' .. parent .. ':j', ARGV[at + 9])
     else
       done = redis.call('SISMEMBER', T .. 'run:' .. parent .. ':c', ARGV[at])
@@ -63,6 +67,10 @@ if parent ~= '' then
   if tonumber(tree[1]) + #fresh > tonumber(tree[2]) then
     -- The root counts in both; the caller set, and is told, the number of children.
     return { 'CAPACITY', 'max_tree_children', tostring(tree[2] - 1), tostring(tree[1] - 1) }
+  end
+  if ARGV[12] ~= '' then
+    local sent = redis.call('HGET', T .. 'run:' .. ARGV[12], 'gr') or '0'
+    if tonumber(sent) + #fresh > tonumber(ARGV[13]) then return { 'CAPACITY', 'max_rounds', ARGV[13], sent } end
   end
 end
 local claimed = {}
@@ -112,8 +120,12 @@ for _, at in ipairs(fresh) do
   redis.call('SET', run .. ':req', ARGV[at + 2])
   if ARGV[at + 14] ~= '' then redis.call('RPUSH', T .. 'th:' .. ARGV[at + 12], ARGV[at + 14]) end
   redis.call('PERSIST', T .. 'th:' .. ARGV[at + 12])
+  redis.call('PERSIST', T .. 'th:' .. ARGV[at + 12] .. ':ow')
   if ARGV[at + 12] ~= id then redis.call('SET', T .. 'th:' .. ARGV[at + 12] .. ':by', id) end
   if ARGV[at + 7] ~= '' then redis.call('SET', T .. 'corr:' .. ARGV[at + 7], id) end
+  if ARGV[at + 24] ~= '' then redis.call('HSET', run, 'doc', ARGV[at + 24]) end
+  if ARGV[at + 25] ~= '' then redis.call('HSET', run, 'cn', ARGV[at + 25]) end
+  if ARGV[at + 9] == 'bg' then redis.call('HSET', T .. 'run:' .. parent .. ':bg', id, '') end
   if ARGV[at + 18] ~= '' then redis.call('HSET', tree .. ':g', own_path, ARGV[at + 18]) end
   redis.call('HINCRBY', tree, 'n', 1)
   redis.call('HINCRBY', tree, 'live', 1)
@@ -136,6 +148,9 @@ end
 if p then
   redis.call('HINCRBY', T .. 'run:' .. parent, 'lc', #fresh)
   redis.call('HSET', T .. 'run:' .. parent, 'nc', number)
+  if ARGV[12] ~= '' and redis.call('EXISTS', T .. 'run:' .. ARGV[12]) == 1 then
+    redis.call('HINCRBY', T .. 'run:' .. ARGV[12], 'gr', #fresh)
+  end
 else
   -- The list of a session keeps live runs and those that may still be read. Looked at are some anywhere in
   -- it: the oldest may stay for long. Five for each that joins hold what has expired to a fourth of the rest.

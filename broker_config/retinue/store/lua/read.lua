@@ -1,14 +1,27 @@
 #!lua flags=no-writes
 -- One run as a reader sees it.
 -- KEYS[1] record
--- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 what: status | result
--- Replies {record, mark or ''} and, for a result, {.., result, partial text, request, steers}; {} = no such run
+-- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 what: state | status | outcome | result
+-- Replies {record, mark or ''} and, for an outcome or a result, {.., result, partial text, request, steers};
+--   {} = no such run. For a state, and the outcome of a run that goes on, the record has no more fields than
+--   tell that; for an outcome it has those that a result shows. Waiters read these again and again.
 --!include _marks
-local T, run = ARGV[1], KEYS[1]
-local record = redis.call('HGETALL', run)
-if #record == 0 then return {} end
-local f = redis.call('HMGET', run, 'root', 'path', 'ab', 'fi')
-local mark = not f[4] and marked(T, f[1], f[2], tonumber(f[3])) or ''
-if ARGV[5] == 'status' then return { record, mark } end
+local T, run, what = ARGV[1], KEYS[1], ARGV[5]
+local f = redis.call('HMGET', run, 'st', 'fi', 'ph', 'ag', 'root', 'path', 'ab', 'im')
+if not f[1] then return {} end
+local over = f[2]
+local mark = not over and marked(T, f[5], f[6], tonumber(f[7])) or ''
+if what == 'state' or (what == 'outcome' and not over) then
+  return { { 'st', f[1], 'ph', f[3], 'ag', f[4] }, mark }
+end
+local record
+if what == 'outcome' and f[8] == '0' then
+  -- No model answered it: so it has called no tool, whose counts have fields of their own names.
+  local g = redis.call('HMGET', run, 'up', 'sa', 'cls', 'cs')
+  record = { 'st', f[1], 'fi', over, 'up', g[1], 'sa', g[2] or '', 'cls', g[3] or '', 'cs', g[4] or '' }
+else
+  record = redis.call('HGETALL', run)
+end
+if what == 'status' then return { record, mark } end
 return { record, mark, redis.call('GET', run .. ':res'), redis.call('GET', run .. ':part'),
   redis.call('GET', run .. ':req'), redis.call('HGETALL', run .. ':s') }

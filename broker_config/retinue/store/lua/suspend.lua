@@ -1,9 +1,12 @@
 #!lua flags=allow-oom
--- Leaves the worker while calls are open. Answers READY instead where all have been answered meanwhile.
+-- Leaves the worker while calls are open, and asks what they wait for of a human. Answers READY instead
+-- where all have been answered meanwhile, APPROVED where some may be run.
 -- KEYS[1] record
--- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 epoch, 6 token, 7 operation, 8 phase (waiting_...), 9.. pairs of slot and
---   kind:detail
--- Replies {SUSPENDED, open}; {READY}; {STALE}; {CANCEL}; {INTERRUPT}; {DEADLINE}
+-- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 epoch, 6 token, 7 operation, 8 phase (waiting_...), 9 ms that a human has, 10.. per
+--   call: slot, kind:detail (child:id, approval:argument hash, input:argument hash), the tool as a JSON string and
+--   the rest of the request's JSON members (both '' for a child); of a call that waits for children in the background
+--   one for each, <slot>@<child>, with child:<child> (for all of them) or any:<child>
+-- Replies {SUSPENDED, open}; {READY}; {APPROVED, slots...}; {STALE}; {CANCEL}; {INTERRUPT}; {DEADLINE}
 --!include _clock
 --!include _marks
 local T, P, id, run = ARGV[1], ARGV[2], ARGV[4], KEYS[1]
@@ -15,19 +18,59 @@ if f[1] ~= ARGV[5] or f[2] ~= ARGV[6] then return { 'STALE' } end
 local mark = marked(T, f[5], f[6], tonumber(f[7]))
 if mark then return { mark == 'c' and 'CANCEL' or 'INTERRUPT' } end
 if tonumber(f[8]) > 0 and now_ms >= tonumber(f[8]) then return { 'DEADLINE' } end
-local open = {}
-for n = 9, #ARGV, 2 do
-  if redis.call('HEXISTS', run .. ':j', ARGV[n]) == 0 then
-    open[#open + 1] = ARGV[n]
+local waits, over = {}, {}
+for n = 10, #ARGV, 4 do
+  local call, child = string.match(ARGV[n], '^(.+)@(.+)$')
+  if child then
+    waits[n] = redis.call('HGET', run .. ':bg', child) == ''
+    if not waits[n] and string.sub(ARGV[n + 1], 1, 4) == 'any:' then over[call] = true end
+  else
+    waits[n] = redis.call('HEXISTS', run .. ':j', ARGV[n]) == 0
+  end
+end
+local open, fresh, approved = {}, {}, { 'APPROVED' }
+for n = 10, #ARGV, 4 do
+  local slot = ARGV[n]
+  if waits[n] and not over[string.match(slot, '^(.+)@') or ''] then
+    open[#open + 1] = slot
     open[#open + 1] = ARGV[n + 1]
+    if ARGV[n + 2] ~= '' then
+      local asked = redis.call('HMGET', run .. ':a', slot, '!' .. slot)
+      if asked[2] then approved[#approved + 1] = slot end
+      if not asked[1] and not asked[2] then fresh[#fresh + 1] = n end
+    end
   end
 end
 if #open == 0 then return { 'READY' } end
+if #approved > 1 then return approved end
 
+local events = T .. 'tree:' .. f[5] .. ':ev'
+if #fresh > 0 then
+  local expires = string.format('%.0f', now_ms + tonumber(ARGV[9]))
+  for _, n in ipairs(fresh) do
+    local kind, hash = string.match(ARGV[n + 1], '^(%a+):(%x+)$')
+    local iteration, index = string.match(ARGV[n], '^(%d+):(%d+)$')
+    redis.call('HSET', run .. ':a', ARGV[n], '{"kind":"' .. kind .. '","argument_hash":"' .. hash .. '","asked_ms":' .. now
+      .. ',"expires_ms":' .. expires .. ',\n"tool":' .. ARGV[n + 2] .. ',\n' .. ARGV[n + 3] .. '}')
+    redis.call('RPUSH', events, '{"e":"' .. kind .. '.requested","r":"' .. id .. '","t":' .. now .. ',"iteration":' .. iteration
+      .. ',"index":' .. index .. ',"argument_hash":"' .. hash .. '","expires_ms":' .. expires .. ',"tool":' .. ARGV[n + 2]
+      .. ',' .. ARGV[n + 3] .. '}')
+  end
+  redis.call('HINCRBY', run, 'na', #fresh)
+  redis.call('ZADD', T .. 'tree:' .. f[5] .. ':ask', 0, f[6] .. ' ' .. id)
+  redis.call('ZADD', P .. 'due', 'LT', expires, ARGV[3] .. '/' .. id)
+  -- Whoever waits for an ancestor can act on it as well.
+  local above = id
+  while above and above ~= '' do
+    redis.call('PUBLISH', P .. 'wake', above .. ' ASKED')
+    above = redis.call('HGET', T .. 'run:' .. above, 'par')
+  end
+end
 local count = tostring(#open / 2)
 redis.call('HSET', run .. ':e', unpack(open))
-redis.call('HSET', run, 'st', 'RUNNING', 'ph', ARGV[8], 'tok', '', 'own', '', 'op', ARGV[7], 'rp', count, 'up', now)
+redis.call('HSET', run, 'st', 'RUNNING', 'ph', ARGV[8], 'tok', '', 'own', '', 'op', ARGV[7], 'rp', count, 'se', f[1],
+  'up', now)
 redis.call('SREM', P .. 'own:' .. f[9], ARGV[3] .. '/' .. id)
-redis.call('RPUSH', T .. 'tree:' .. f[5] .. ':ev', '{"e":"run.suspended","r":"' .. id .. '","t":' .. now
+redis.call('RPUSH', events, '{"e":"run.suspended","r":"' .. id .. '","t":' .. now
   .. ',"phase":"' .. ARGV[8] .. '","open":' .. count .. '}')
 return { 'SUSPENDED', count }

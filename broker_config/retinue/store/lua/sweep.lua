@@ -8,6 +8,8 @@
 --!include _marks
 --!include _count
 --!include _queue
+--!include _asked
+--!include _requests
 --!include _end
 local T, P, tenant, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local f = redis.call('HMGET', KEYS[1], 'root', 'path')

@@ -9,6 +9,8 @@
 --!include _clock
 --!include _count
 --!include _queue
+--!include _asked
+--!include _requests
 --!include _end
 local T, P, tenant, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], KEYS[1]
 local f = redis.call('HMGET', run, 'own', 'ph', 'ls', 'root', 'ep', 'im', 'di')

@@ -1,18 +1,20 @@
 #!lua flags=allow-oom
 -- What a due timer asks for: the end of a run that is out of time and on no worker, or on one that
--- does not end it, or a sweep.
+-- does not end it, the denial of what a human did not decide in time, or a sweep.
 -- KEYS[1] record
 -- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 ms until a run that is still on a worker is looked at again, 6 ms that
 --   its worker has after the deadline to end it
--- Replies {SWEEP}; {ENDED, state, parent's wake-up or nothing}; {LATER}; {NOTHING}
+-- Replies {SWEEP}; {ENDED, state, parent's wake-up or nothing}; {QUEUED, wake-up}; {LATER}; {NOTHING}
 --!include _clock
 --!include _marks
 --!include _count
 --!include _queue
+--!include _asked
+--!include _requests
 --!include _end
 local T, P, tenant, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], KEYS[1]
 local due, member = P .. 'due', tenant .. '/' .. id
-local f = redis.call('HMGET', run, 'st', 'own', 'dl', 'root', 'path', 'ab', 'fi', 'lc')
+local f = redis.call('HMGET', run, 'st', 'own', 'dl', 'root', 'path', 'ab', 'fi', 'lc', 'na')
 local later = string.format('%.0f', now_ms + tonumber(ARGV[5]))
 if not f[1] or (f[7] and tonumber(f[8]) <= 0) then
   redis.call('ZREM', due, member)
@@ -23,13 +25,23 @@ if f[7] or marked(T, f[4], f[5], tonumber(f[6])) then
   return { 'SWEEP' }
 end
 local deadline = tonumber(f[3])
-if deadline == 0 then
-  redis.call('ZREM', due, member)
-  return { 'NOTHING' }
-end
-if now_ms < deadline then
-  redis.call('ZADD', due, f[3], member)
-  return { 'LATER' }
+if deadline == 0 or now_ms < deadline then
+  local next_ms, wakeup = deadline > 0 and deadline or math.huge, nil
+  for _, open in ipairs(f[9] and f[9] ~= '0' and open_requests(run) or {}) do
+    local request = parse_request(open[2])
+    if request.expires > now_ms then
+      next_ms = math.min(next_ms, request.expires)
+    else
+      wakeup = expire_request(T, P, tenant, id, open[1], request) or wakeup
+    end
+  end
+  if next_ms == math.huge then
+    redis.call('ZREM', due, member)
+  else
+    redis.call('ZADD', due, string.format('%.0f', next_ms), member)
+  end
+  if wakeup then return { 'QUEUED', wakeup } end
+  return { next_ms == math.huge and 'NOTHING' or 'LATER' }
 end
 if f[2] ~= '' and now_ms < deadline + tonumber(ARGV[6]) then
   -- Its worker watches the deadline too; should the worker die, take_over queues it and claim ends it.

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from retinue.agents.remote_spec import RetrySpec
 from retinue.contract import ErrorClassification
 from retinue.worker.models import ModelError, RetryAbandonedError, RetryPolicy
 
 LIMITED = ErrorClassification.MODEL_RATE_LIMITED
 UNAVAILABLE = ErrorClassification.MODEL_UNAVAILABLE
+REJECTED = ErrorClassification.MODEL_REJECTED
 
 
 def failure(classification: ErrorClassification, *, retryable: bool = True, **fields: Any) -> ModelError:
@@ -171,3 +173,62 @@ async def test_an_error_of_another_kind_passes_through():
 
     with pytest.raises(KeyError):
         await RetryPolicy().run(broken)
+
+
+async def test_a_document_s_policy_takes_the_place_of_attempts_and_waits():
+    spec = RetrySpec(max_retries=2, initial_delay_s=3, backoff_factor=2, max_delay_s=5, jitter="none")
+    desk = Desk([failure(UNAVAILABLE, status=503)] * 9)
+    with pytest.raises(ModelError):
+        await desk.policy(max_attempts=1).under(spec).run(desk.call)
+    assert desk.waits == [3, 5]
+
+
+async def test_a_document_without_a_policy_changes_nothing():
+    policy = RetryPolicy()
+    assert policy.under(None) is policy
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (failure(LIMITED, status=429), 2),
+        (failure(UNAVAILABLE), 2),
+        (failure(UNAVAILABLE, status=501), 1),
+        (failure(REJECTED, retryable=False, status=404), 2),
+        (failure(REJECTED, retryable=False, status=418, code="teapot"), 2),
+        (failure(REJECTED, retryable=False, status=418, code="kettle"), 1),
+        (failure(REJECTED, retryable=False, status=401), 1),
+        (failure(REJECTED, retryable=False, status=429), 1),  # a spent quota
+        (failure(UNAVAILABLE, retryable=False, status=503), 1),  # the server says so
+        (failure(ErrorClassification.CONTEXT_TOO_LONG, retryable=False, status=413), 1),
+    ],
+)
+async def test_a_document_s_policy_says_what_is_tried_again(error: ModelError, tries: int):
+    statuses = {"404": (), "401": (), "413": (), "418": ("teapot",), "429": ()}
+    desk = Desk([error] * 3)
+    with pytest.raises(ModelError):
+        await desk.policy().under(RetrySpec(max_retries=1, statuses=statuses)).run(desk.call)
+    assert desk.log.count("call") == tries
+
+
+async def test_a_server_s_wish_and_the_time_limit_hold_under_a_document_s_policy():
+    spec = RetrySpec(max_retries=9, initial_delay_s=1, jitter="none")
+    desk = Desk([failure(LIMITED, status=429, retry_after_s=7.0)] * 9)
+    with pytest.raises(ModelError):
+        await desk.policy(max_elapsed_s=20).under(spec).run(desk.call)
+    assert desk.waits == [7, 7]
+
+
+async def test_a_document_s_time_limit_ends_each_attempt():
+    spec = RetrySpec(max_retries=1, request_timeout_s=0.01, initial_delay_s=0, jitter="none")
+    calls = 0
+
+    async def silent() -> str:
+        nonlocal calls
+        calls += 1
+        return await asyncio.Future()
+
+    with pytest.raises(ModelError, match=r"within the 0\.01 s") as caught:
+        await RetryPolicy().under(spec).run(silent)
+    assert calls == 2
+    assert caught.value.classification is UNAVAILABLE

@@ -29,6 +29,7 @@ class Provider:
         api_key: Sent as bearer token. None = the server needs none (a dummy is sent).
         headers: Sent with each request; one named `Authorization` replaces the bearer token.
         overrides: Merged into each request body last; a None removes the key. Cannot set the history.
+        guarded: Whoever launched named the URL: only hosts that tools may reach are connected to.
         stream: False asks for whole answers. What comes back decides how it is read, whatever was asked.
     """
 
@@ -38,6 +39,7 @@ class Provider:
     api: Api = "chat_completions"
     headers: Mapping[str, SecretStr] = field(default_factory=dict[str, SecretStr], repr=False)
     overrides: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+    guarded: bool = False
     stream: bool = True
 
 

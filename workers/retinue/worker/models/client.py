@@ -7,8 +7,7 @@ about 1.4. aiohttp's pool stays flat under thousands of connections where the SD
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
-from typing import TypeVar
+from contextlib import aclosing, asynccontextmanager, suppress
 from weakref import WeakKeyDictionary
 
 import httpx2
@@ -16,26 +15,25 @@ import openai
 from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient
 
 from retinue.contract import ErrorClassification
+from retinue.worker.guarded_http import GuardedTransport, http_client
 from retinue.worker.models.base import ModelError, ModelRequest, ModelResponse, OnDelta, Provider
 from retinue.worker.models.chat import ChatExchange
-from retinue.worker.models.dialect import Dialect, is_openai
+from retinue.worker.models.dialect import Dialect
 from retinue.worker.models.errors import status_error, transport_error, unusable_answer
 from retinue.worker.models.responses import ResponsesExchange
+from retinue.worker.models.sdk_clients import ClientPool, keep, make_client
 from retinue.worker.models.sse import SseDecoder
 from retinue.worker.models.wire import load_object, mend_surrogates
+from retinue.worker.target_guard import TargetGuard
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """Where an answer is given up: no model writes this much, a broken server may."""
 
 _DRAIN_S = 0.1
-_CLIENTS_KEPT = 256
+_CONNECT_S = 60.0
 _DIALECTS_KEPT = 1_024
-_DUMMY_KEY = "none"
 
 Exchange = ChatExchange | ResponsesExchange
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class OpenAiModel:
@@ -50,6 +48,7 @@ class OpenAiModel:
         max_connections: At once, per event loop. Calls beyond it wait up to `timeout_s`.
         keepalive_s: How long an idle connection is kept; above usual tool time, so that a run's next call
             finds it open.
+        guard: Looks at the addresses of guarded providers; without it these are refused.
     """
 
     def __init__(
@@ -59,10 +58,12 @@ class OpenAiModel:
         connect_timeout_s: float = 60.0,
         max_connections: int = 10_000,
         keepalive_s: float = 60.0,
+        guard: TargetGuard | None = None,
     ) -> None:
+        self._guard = guard
         self._timeout = httpx2.Timeout(timeout_s, connect=min(connect_timeout_s, timeout_s))
         self._limits = httpx2.Limits(max_connections=max_connections, keepalive_expiry=keepalive_s)
-        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool] = WeakKeyDictionary()
+        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, ClientPool] = WeakKeyDictionary()
         self._dialects: OrderedDict[tuple[str, str], Dialect] = OrderedDict()
 
     async def complete(self, request: ModelRequest, *, on_delta: OnDelta | None = None) -> ModelResponse:
@@ -85,7 +86,7 @@ class OpenAiModel:
                 if corrected is None:
                     raise
                 dialect = corrected
-                _keep(self._dialects, place, dialect, _DIALECTS_KEPT)
+                keep(self._dialects, place, dialect, _DIALECTS_KEPT)
 
     async def close(self) -> None:
         """Close the connections of the running loop. A later call opens new ones."""
@@ -98,19 +99,20 @@ class OpenAiModel:
         exchange = ResponsesExchange(request) if provider.api == "responses" else ChatExchange(request)
         content = exchange.body(dialect)
         try:
-            response = await self._client(provider).post(
-                exchange.path,
-                cast_to=httpx2.Response,
-                content=content,
-                # Always for the SDK: whether the answer is an event stream is told by its content type.
-                stream=True,
-                stream_cls=AsyncStream[object],
-            )
-            assert isinstance(response, httpx2.Response)
-            try:
-                return await _read(exchange, provider, response, on_delta)
-            finally:
-                await response.aclose()
+            async with self._client(provider) as client:
+                response = await client.post(
+                    exchange.path,
+                    cast_to=httpx2.Response,
+                    content=content,
+                    # Always for the SDK: whether the answer is an event stream is told by its content type.
+                    stream=True,
+                    stream_cls=AsyncStream[object],
+                )
+                assert isinstance(response, httpx2.Response)
+                try:
+                    return await _read(exchange, provider, response, on_delta)
+                finally:
+                    await response.aclose()
         except ModelError:
             raise
         except openai.APIStatusError as error:
@@ -119,65 +121,32 @@ class OpenAiModel:
             # `from None`: the texts along the chain may quote headers and bodies, and chains get logged.
             raise transport_error(provider, error) from None
 
-    def _client(self, provider: Provider) -> AsyncOpenAI:
+    @asynccontextmanager
+    async def _client(self, provider: Provider) -> AsyncGenerator[AsyncOpenAI]:
+        if not provider.guarded:
+            yield self._pooled(provider)
+            return
+        if self._guard is None:
+            raise ModelError(
+                f"provider {provider.name!r} has a URL that came with the launch; there is no guard for it",
+                classification=ErrorClassification.MODEL_REJECTED,
+            )
+        # One for each request: it shares no connection with anybody.
+        timeout = self._timeout
+        transport = GuardedTransport(self._guard)
+        async with http_client(
+            transport, timeout_s=timeout.connect or _CONNECT_S, read_timeout_s=timeout.read
+        ) as http:
+            yield make_client(provider, http)
+
+    def _pooled(self, provider: Provider) -> AsyncOpenAI:
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
             # A redirect would carry the provider's headers, credentials among them, to another host.
             http = DefaultAioHttpClient(limits=self._limits, timeout=self._timeout, follow_redirects=False)
-            pool = self._pools[loop] = _Pool(http)
+            pool = self._pools[loop] = ClientPool(http)
         return pool.client(provider)
-
-
-class _Pool:
-    """The connections of one loop, and the thin SDK clients over them."""
-
-    def __init__(self, http: httpx2.AsyncClient) -> None:
-        self.http = http
-        self._clients: OrderedDict[tuple[object, ...], AsyncOpenAI] = OrderedDict()
-
-    def client(self, provider: Provider) -> AsyncOpenAI:
-        headers = {name: value.get_secret_value() for name, value in provider.headers.items()}
-        api_key = provider.api_key.get_secret_value() if provider.api_key else ""
-        if not api_key and is_openai(provider) and not headers:
-            raise ModelError(
-                f"provider {provider.name!r} has no API key; set its api_key or api_key_env",
-                classification=ErrorClassification.MODEL_REJECTED,
-            )
-        # By value: overridden providers are made anew for each run. Dropping a client closes nothing.
-        key = (provider.base_url, api_key, *sorted(headers.items()))
-        client = self._clients.get(key)
-        if client is None:
-            make = AsyncOpenAI if is_openai(provider) else _ForeignClient
-            client = make(
-                api_key=api_key or _DUMMY_KEY,
-                base_url=provider.base_url,
-                default_headers=headers,
-                max_retries=0,
-                http_client=self.http,
-            )
-        _keep(self._clients, key, client, _CLIENTS_KEPT)
-        return client
-
-
-class _ForeignClient(AsyncOpenAI):
-    """For servers that are not OpenAI's: sends nothing that the SDK reads from OPENAI_* variables.
-
-    Those hold organisation, project and custom headers, meant for OpenAI alone.
-    """
-
-    def __init__(self, *, default_headers: dict[str, str], **options: object) -> None:
-        self._own_headers = default_headers
-        super().__init__(default_headers=default_headers, **options)  # pyright: ignore[reportArgumentType]
-
-    @property
-    def default_headers(self) -> dict[str, str | openai.Omit]:
-        return {
-            "Accept": "application/json, text/event-stream",
-            "Content-Type": "application/json",
-            "User-Agent": self.user_agent,
-            **self._own_headers,
-        }
 
 
 async def _read(
@@ -237,10 +206,3 @@ async def _bounded(provider: Provider, response: httpx2.Response) -> AsyncGenera
         if size > MAX_ANSWER_BYTES:
             raise unusable_answer(provider, f"sent more than {MAX_ANSWER_BYTES} bytes")
         yield chunk
-
-
-def _keep(kept: OrderedDict[K, V], key: K, value: V, limit: int) -> None:
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) > limit:
-        kept.popitem(last=False)

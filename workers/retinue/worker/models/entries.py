@@ -4,7 +4,8 @@ Chat completions: an entry is one message. Responses: one or more items joined b
 `",".join(entries)` in either, and its bytes never change, which is what servers cache prompts by.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from retinue.worker.models.base import Api, ToolCall
 from retinue.worker.models.calls import raw_arguments
@@ -91,15 +92,27 @@ def last_said(api: Api, entries: Sequence[str], responses: int) -> str | None:
         entries: A thread; it may begin with what earlier runs wrote.
         responses: How many of its last assistant entries to look at.
     """
-    for entry in reversed(entries):
-        if responses <= 0:
-            return None
-        items = _items(entry)
-        if any(_is_assistant(api, item) for item in items):
-            responses -= 1
-            if text := output_text(items):
-                return text
-    return None
+    texts = (output_text(_items(entry)) for entry in own_responses(api, entries, responses))
+    return next(filter(None, texts), None)
+
+
+def own_responses(api: Api, entries: Sequence[str], responses: int) -> Iterator[str]:
+    """The last so many assistant entries, the latest first.
+
+    Args:
+        api: Of the entries.
+        entries: A thread; it may begin with what earlier runs wrote.
+        responses: How many the run has made.
+    """
+    made_by_model = (
+        entry for entry in reversed(entries) if any(_is_assistant(api, item) for item in _items(entry))
+    )
+    return islice(made_by_model, responses)
+
+
+def calls_of(api: Api, entry: str) -> tuple[ToolCall, ...]:
+    """The calls of an assistant entry, in the model's order."""
+    return tuple(call for item in _items(entry) for call in _calls(api, item))
 
 
 def is_answer(api: Api, entry: str) -> bool:

@@ -17,6 +17,7 @@ import openai
 from retinue.contract import ErrorClassification
 from retinue.worker.models.base import ModelError, Provider
 from retinue.worker.models.wire import JsonObject, as_object, mend_surrogates, text_of
+from retinue.worker.target_guard import TargetRefusedError
 
 DETAIL_MAX_CHARS = 1_000
 
@@ -99,6 +100,9 @@ def transport_error(provider: Provider, error: BaseException) -> ModelError:
     """The error for an exchange that broke, judged by what was raised first."""
     causes = list(_causes(error))
     name = type(causes[-1]).__name__
+    for cause in causes:
+        if isinstance(cause, TargetRefusedError):
+            return ModelError(str(cause), classification=ErrorClassification.MODEL_REJECTED)
     if any(isinstance(cause, _BAD_URL) for cause in causes):
         return ModelError(
             f"provider {provider.name!r} has a base_url that is no http(s) URL; correct it in the settings",

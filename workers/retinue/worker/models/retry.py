@@ -7,11 +7,13 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
+from retinue.agents.remote_spec import RetrySpec
 from retinue.contract import ErrorClassification
+from retinue.worker import spec_retry
 from retinue.worker.models.base import ModelError
 
 T = TypeVar("T")
@@ -58,6 +60,7 @@ class RetryPolicy:
         back_offs: Per classification; an error of any other class is never retried, nor is one that says
             `retryable=False`. A server's Retry-After is a lower bound, spread by up to one back-off so that
             the runs that were refused together do not return together.
+        spec: An Agent Spec document's policy, in place of `max_attempts` and `back_offs`.
         clock: Monotonic seconds.
         sleep: Waits for the given seconds.
         uniform: A random number between two bounds.
@@ -66,9 +69,14 @@ class RetryPolicy:
     max_attempts: int = 6
     max_elapsed_s: float = 900.0
     back_offs: Mapping[ErrorClassification, BackOff] = field(default_factory=lambda: DEFAULT_BACK_OFFS)
+    spec: RetrySpec | None = None
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     uniform: Callable[[float, float], float] = random.uniform
+
+    def under(self, spec: RetrySpec | None) -> "RetryPolicy":
+        """The policy for a run whose document brings one; None = this one."""
+        return self if spec is None else replace(self, spec=spec)
 
     async def run(
         self,
@@ -87,7 +95,7 @@ class RetryPolicy:
         attempt = 1
         while True:
             try:
-                return await call()
+                return await self._once(call)
             except ModelError as error:
                 wait_s = self._wait_s(error, attempt, self.clock() - started)
                 if wait_s is None:
@@ -100,12 +108,48 @@ class RetryPolicy:
                 raise _abandoned(failure)
             attempt += 1
 
+    async def _once(self, call: Callable[[], Awaitable[T]]) -> T:
+        limit_s = self.spec.request_timeout_s if self.spec else None
+        limit = asyncio.timeout(limit_s)
+        try:
+            async with limit:
+                return await call()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        raise ModelError(
+            f"no whole answer came within the {limit_s:g} s that the document's retry_policy gives a request",
+            classification=ErrorClassification.MODEL_UNAVAILABLE,
+            retryable=True,
+        )
+
     def _wait_s(self, error: ModelError, attempt: int, elapsed_s: float) -> float | None:
+        if self.spec is not None:
+            return self._spec_wait_s(self.spec, error, attempt, elapsed_s)
         back_off = self.back_offs.get(error.classification)
         if not error.retryable or back_off is None or attempt >= self.max_attempts:
             return None
         wait_s = back_off.wait_s(attempt, self.uniform) + (error.retry_after_s or 0.0)
         return wait_s if elapsed_s + wait_s <= self.max_elapsed_s else None
+
+    def _spec_wait_s(
+        self, spec: RetrySpec, error: ModelError, attempt: int, elapsed_s: float
+    ) -> float | None:
+        said = f"{error.code or ''} {error.detail or ''}"
+        if attempt > spec.max_retries or not _may_mend(error):
+            return None
+        if not spec_retry.recoverable(spec, error.status, said):
+            return None
+        wait_s = max(spec_retry.wait_s(spec, attempt, error.status, self.uniform), error.retry_after_s or 0.0)
+        return wait_s if elapsed_s + wait_s <= self.max_elapsed_s else None
+
+
+def _may_mend(error: ModelError) -> bool:
+    """Whether the same request may ever be answered; a document may list rejections that pass."""
+    if error.retryable:
+        return True
+    # A 429 that is no matter of time is a spent quota.
+    return error.classification is ErrorClassification.MODEL_REJECTED and error.status not in (None, 429)
 
 
 def _abandoned(failure: ModelError) -> RetryAbandonedError:

@@ -1,0 +1,28 @@
+"""How a run ends that the store does not let go on."""
+
+from __future__ import annotations
+
+from retinue.contract import ErrorClassification, SubagentState
+from retinue.worker.held import HeldRun
+from retinue.worker.outcome import Finish
+
+
+def stopped(reason: str, run: HeldRun, *, limit: int | None = None) -> Finish:
+    """How a run ends that the store does not let pass.
+
+    Args:
+        limit: The one that was reached, for MAX_ITERATIONS.
+    """
+    match reason:
+        case "CANCEL":
+            return Finish(SubagentState.CANCELLED, None, run.partial)
+        case "INTERRUPT":
+            state, why = ErrorClassification.INTERRUPT_REQUESTED, "an interrupt was requested"
+        case "DEADLINE":
+            state, why = ErrorClassification.DEADLINE_EXCEEDED, "the deadline passed"
+        case _:
+            state, why = (
+                ErrorClassification.MAX_ITERATIONS,
+                f"the limit of {limit} model requests was reached",
+            )
+    return Finish(SubagentState.INTERRUPTED, state, run.partial, why)

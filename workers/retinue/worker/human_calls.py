@@ -1,0 +1,136 @@
+"""The calls that a human decides: tools that need an approval, and calls that the caller answers.
+
+How far such a call came stands in the store: what is asked, approved and used up survives every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from retinue.agents.arguments import ToolArgumentError, parse_arguments
+from retinue.agents.effective import ToolSpec
+from retinue.agents.json_arguments import json_arguments
+from retinue.contract import (
+    INPUTS_MAX_BYTES,
+    Phase,
+    RequestKind,
+    SubagentLifecycleError,
+    canonical_json,
+)
+from retinue.contract.canonical import json_object
+from retinue.store import asking
+from retinue.store.asking import Asked
+from retinue.store.replies import Begun, NotApproved, RequestState, Stale, Stopped, UsedBefore
+from retinue.worker.call_handler import Answered, CallOutcome, Waiting
+from retinue.worker.ending import stopped
+from retinue.worker.held import HeldRun
+from retinue.worker.models import ToolCall
+from retinue.worker.outcome import Fenced
+from retinue.worker.services import Services
+from retinue.worker.tool_calls import ToolCalls
+from retinue.worker.turn import CallKind, TurnCall
+
+_PHASES: Final = {
+    RequestKind.APPROVAL: Phase.WAITING_APPROVAL,
+    RequestKind.INPUT: Phase.WAITING_INPUT,
+}
+_shown: Final = json_object(max_bytes=INPUTS_MAX_BYTES)
+_NOT_APPROVED = "[DENIED] This call was not run: nobody approved it with these arguments."
+
+
+class HumanCalls:
+    """Asks about calls, and runs those that were approved.
+
+    Args:
+        services: The process's.
+        run: The run.
+        tools: Run what was approved, and record what needs no human: refusals.
+    """
+
+    def __init__(self, services: Services, run: HeldRun, tools: ToolCalls) -> None:
+        self._services = services
+        self._run = run
+        self._tools = tools
+
+    async def start(self, asked: TurnCall, *, lost: bool) -> CallOutcome:
+        """Waits for a human, or runs what one approved; a call that could not be run is not asked about."""
+        del lost  # the store tells how far an earlier attempt came
+        started = time.monotonic()
+        tool = self._run.spec.find_tool(asked.call.name)
+        name = tool.name if tool else asked.call.name
+        state = self._run.decisions.get(self._slot(asked))
+        try:
+            if tool is None:
+                raise ToolArgumentError(f"The tool {name!r} is not available.")
+            question = self._question(asked, tool)
+            if state is None:
+                self._check(asked.call, tool)
+        except ToolArgumentError as fault:
+            return await self._recorded(asked, name, f"[ERROR] {fault}", started)
+        if state in (RequestState.APPROVED, RequestState.USED):
+            return await self._run_approved(asked, question, started)
+        return Waiting(_PHASES[question.kind], question)
+
+    async def _run_approved(self, asked: TurnCall, question: Asked, started: float) -> CallOutcome:
+        run = self._run
+        reply = await self._services.store.run(
+            asking.begin_approved(
+                run.key,
+                run.fence,
+                run.operation(),
+                slot=self._slot(asked),
+                argument_hash=question.argument_hash,
+            )
+        )
+        match reply:
+            case Begun():
+                return await self._tools.start(asked, lost=False)
+            case UsedBefore():
+                return await self._tools.start(asked, lost=True)
+            case NotApproved():
+                return await self._recorded(asked, question.tool, _NOT_APPROVED, started)
+            case Stopped(reason=reason):
+                return stopped(reason, run)
+            case Stale():
+                return Fenced()
+
+    async def _recorded(self, asked: TurnCall, name: str, text: str, started: float) -> Answered | Fenced:
+        kept = await self._tools.record(asked.index, name, text, ok=False, started=started)
+        return Answered() if kept else Fenced()
+
+    def _question(self, asked: TurnCall, tool: ToolSpec) -> Asked:
+        """What a human is asked: the call as the model wrote it, with the defaults that a document declares.
+
+        Raises:
+            ToolArgumentError: its arguments are none, or cannot be shown to anybody.
+        """
+        raw = asked.call.arguments
+        parsed = parse_arguments(raw) if tool.kind == "server" else json_arguments(tool.parameters, raw)
+        try:
+            arguments = cast("dict[str, JsonValue]", _shown("arguments", parsed))
+        except SubagentLifecycleError as fault:
+            text = f"The call was not run: its argument object {fault.message} (limit: {fault.limit})."
+            raise ToolArgumentError(text) from None
+        kind = RequestKind.INPUT if asked.kind is CallKind.INPUT else RequestKind.APPROVAL
+        digest = hashlib.sha256(canonical_json(arguments).encode()).hexdigest()
+        return Asked(kind, tool.name, asked.call.call_id, arguments, digest)
+
+    def _check(self, call: ToolCall, tool: ToolSpec) -> None:
+        """Refuses a call that would fail after all: nobody is to be asked in vain.
+
+        Raises:
+            ToolArgumentError: says why, for the model.
+        """
+        function = self._services.registry.tools.get(tool.name) if tool.kind == "server" else None
+        is_here = function is not None or tool.kind != "server"
+        if not is_here or not self._run.grant.allows(tool.name, tool.toolset):
+            raise ToolArgumentError(f"The tool {tool.name!r} is not available.")
+        if function is not None:
+            function.check(call.arguments)
+
+    def _slot(self, asked: TurnCall) -> str:
+        return f"{self._run.iteration}:{asked.index}"

@@ -1,0 +1,102 @@
+"""Thin SDK clients over shared connections: one for each URL, key and headers."""
+
+from collections import OrderedDict
+from typing import TypeVar
+
+import httpx2
+import openai
+from openai import AsyncOpenAI
+
+from retinue.contract import ErrorClassification
+from retinue.worker.models.base import ModelError, Provider
+from retinue.worker.models.dialect import is_openai
+
+_CLIENTS_KEPT = 256
+_DUMMY_KEY = "none"
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ClientPool:
+    """The connections of one loop, and the thin SDK clients over them.
+
+    Args:
+        http: The connections.
+    """
+
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self.http = http
+        self._clients: OrderedDict[tuple[object, ...], AsyncOpenAI] = OrderedDict()
+
+    def client(self, provider: Provider) -> AsyncOpenAI:
+        """The client for a provider's bundle.
+
+        Raises:
+            ModelError: As `make_client`.
+        """
+        # By value: overridden providers are made anew for each run. Dropping a client closes nothing.
+        key = (provider.base_url, _key_of(provider), *sorted(_headers_of(provider).items()))
+        client = self._clients.get(key)
+        if client is None:
+            client = make_client(provider, self.http)
+        keep(self._clients, key, client, _CLIENTS_KEPT)
+        return client
+
+
+def make_client(provider: Provider, http: httpx2.AsyncClient) -> AsyncOpenAI:
+    """A client for a provider's bundle over the given connections.
+
+    Raises:
+        ModelError: OpenAI's own API is asked without a key.
+    """
+    headers, api_key = _headers_of(provider), _key_of(provider)
+    if not api_key and is_openai(provider) and not headers:
+        raise ModelError(
+            f"provider {provider.name!r} has no API key; set its api_key or api_key_env",
+            classification=ErrorClassification.MODEL_REJECTED,
+        )
+    make = AsyncOpenAI if is_openai(provider) else _ForeignClient
+    return make(
+        api_key=api_key or _DUMMY_KEY,
+        base_url=provider.base_url,
+        default_headers=headers,
+        max_retries=0,
+        http_client=http,
+    )
+
+
+def _key_of(provider: Provider) -> str:
+    return provider.api_key.get_secret_value() if provider.api_key else ""
+
+
+def _headers_of(provider: Provider) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in provider.headers.items()}
+
+
+class _ForeignClient(AsyncOpenAI):
+    """For servers that are not OpenAI's: sends nothing that the SDK reads from OPENAI_* variables.
+
+    Those hold organisation, project and custom headers, meant for OpenAI alone.
+    """
+
+    def __init__(self, *, default_headers: dict[str, str], **options: object) -> None:
+        self._own_headers = default_headers
+        super().__init__(default_headers=default_headers, **options)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def default_headers(self) -> dict[str, str | openai.Omit]:
+        return {
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+            "User-Agent": self.user_agent,
+            **self._own_headers,
+        }
+
+
+def keep(kept: OrderedDict[K, V], key: K, value: V, limit: int) -> None:
+    """Put the value in as the newest, and drop the oldest beyond the limit."""
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > limit:
+        kept.popitem(last=False)
