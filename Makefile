@@ -6,6 +6,8 @@ UV_VERSION := 0.13.9
 PYTHON := python3 python3.13 python3.12 python3.11
 # What `make test` runs: make test TESTS=tests/unit/store
 TESTS := tests
+# Test files at a time: they start processes and wait for them far more than they compute.
+JOBS := 2
 
 BIN := .venv/bin
 # Touched when .venv is complete; older than the project or lock file means: bring .venv up to date.
@@ -16,7 +18,7 @@ READY := .venv/.ready
 
 help:
 	@echo "make demo         the main job, from nothing: agents, workers and a store on this machine"
-	@echo "make test         every test (TESTS=path for some)"
+	@echo "make test         every test (TESTS=path for some, JOBS=n files at a time)"
 	@echo "make check        what a change must pass: format, lint, types, import order, unit tests"
 	@echo "make format       rewrite the code as 'make check' wants it"
 	@echo "make bench        the benchmarks in full; make bench-short for a first look"
@@ -26,7 +28,7 @@ demo: $(READY)
 	@$(BIN)/retinue demo
 
 test: $(READY)
-	@$(BIN)/python -m pytest -q $(TESTS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(TESTS)
 
 check: lint unit
 

@@ -13,11 +13,11 @@ from retinue.broker.app import create_app
 from retinue.broker.envelope import EnvelopeTemplate, WakeUpKind
 from retinue.broker.routes import queue_key
 from retinue.broker.settings import Settings
-from retinue.contract.ids import new_run_id, task_id
+from retinue.contract.ids import task_id
 from retinue.testing.servers import PrivateServer
 
-RUN = new_run_id(5)
-ROOT = new_run_id(5)
+RUN = "sa-p05-3cjiuinqveh76vtgvxocv7v7ou"
+ROOT = "sa-p05-6wfpgrrqmiqrbektdv7xrf3wa4"
 
 
 @pytest.fixture

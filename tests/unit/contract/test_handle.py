@@ -18,12 +18,11 @@ from retinue.contract import (
     SubagentHandle,
     SubagentLifecycleError,
     coerce_handle,
-    new_run_id,
 )
 
 RING = Keyring([HandleKey("k1", b"s" * 32, HandleKeyState.SIGN)])
 FIELDS: dict[str, object] = {
-    "subagent_id": new_run_id(7),
+    "subagent_id": "sa-p07-3cjiuinqveh76vtgvxocv7v7ou",
     "parent_session_id": "customer-42",
     "correlation_id": "ticket-9001",
     "created_at": 1_700_000_000.123456,
@@ -198,7 +197,7 @@ def test_a_genuine_handle_with_one_arbitrary_field_never_raises(
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("subagent_id", new_run_id(7)),
+        ("subagent_id", "sa-p07-6wfpgrrqmiqrbektdv7xrf3wa4"),
         ("parent_session_id", "customer-43"),
         ("correlation_id", "ticket-9002"),
         ("correlation_id", None),

@@ -11,12 +11,11 @@ from retinue.contract import (
     PendingRequest,
     RequestKind,
     SubagentDecision,
-    new_run_id,
     parse_request_id,
     request_id,
 )
 
-RUN = new_run_id(3)
+RUN = "sa-p03-3cjiuinqveh76vtgvxocv7v7ou"
 
 
 def test_a_request_id_tells_run_and_call() -> None:
