@@ -8,12 +8,15 @@ PYTHON := python3 python3.13 python3.12 python3.11
 TESTS := tests
 # Test files at a time: they start processes and wait for them far more than they compute.
 JOBS := 2
+# How long the faults of `make soak` strike, and the seed of their plan (empty: a random one).
+MINUTES := 1
+SEED :=
 
 BIN := .venv/bin
 # Touched when .venv is complete; older than the project or lock file means: bring .venv up to date.
 READY := .venv/.ready
 
-.PHONY: help demo test check format lint unit bench bench-short clean
+.PHONY: help demo test check format lint unit bench bench-short recovery soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +25,8 @@ help:
 	@echo "make check        what a change must pass: format, lint, types, import order, unit tests"
 	@echo "make format       rewrite the code as 'make check' wants it"
 	@echo "make bench        the benchmarks in full; make bench-short for a first look"
+	@echo "make recovery     how long it takes until work goes on after a fault"
+	@echo "make soak         random faults over a load of trees (MINUTES=n SEED=s), then a look at everything"
 	@echo "make clean        remove .venv and caches"
 
 demo: $(READY)
@@ -50,6 +55,12 @@ bench: $(READY)
 
 bench-short: $(READY)
 	@$(BIN)/python benchmarks/bench.py --short
+
+recovery: $(READY)
+	@$(BIN)/python benchmarks/recovery.py
+
+soak: $(READY)
+	@$(BIN)/python -m tests.soak --minutes "$(MINUTES)" --seed "$(SEED)"
 
 # uv installs into the interpreter of .venv and may not fetch another one. An interrupted set-up leaves
 # no stamp, so the next make goes on with it.

@@ -269,6 +269,7 @@ def test_the_doctor_finds_nothing_wrong_beside_a_live_worker(cli: Cli) -> None:
         "providers",
         "agents",
         "store",
+        "durability",
         "clock",
         "handle keys",
         "workers",

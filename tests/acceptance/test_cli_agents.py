@@ -47,6 +47,16 @@ tools:
     inputs: [{title: a, type: integer}, {title: b, type: integer}]
     outputs: [{title: sum, type: integer}]
 """
+TEAM = """
+agentspec_version: 25.4.2
+component_type: ManagerWorkers
+id: team
+name: team
+group_manager: {component_type: Agent, id: head, name: head, system_prompt: Lead., llm_config: &llm
+    {component_type: OpenAiConfig, id: llm, name: llm, model_id: m-spec}}
+workers:
+  - {component_type: Agent, id: hand, name: hand, system_prompt: Work., llm_config: *llm}
+"""
 SECRET = "sk-not-to-be-shown"
 
 
@@ -71,6 +81,7 @@ def cli(
     directory: Path = tmp_path_factory.mktemp("cli-agents")
     (directory / "shown_agents.py").write_text(AGENTS)
     (directory / "spec.yaml").write_text(SPEC)
+    (directory / "team.yaml").write_text(TEAM)
     settings = {"agents": "shown_agents"}
     with WorkerProcess(
         server.url, directory=directory, settings=settings, model_url=model.base_url
@@ -168,6 +179,15 @@ def test_show_takes_a_file_also_where_its_tools_are_elsewhere(cli: Cli) -> None:
     alone = cli.json("agents", "show", "spec.yaml", OPENAI_API_KEY=SECRET)
     assert alone["unknown_tools"] == ["add"]
     assert SECRET not in json.dumps(alone)
+
+
+def test_show_of_a_file_tells_what_is_doubtful_about_it(cli: Cli) -> None:
+    shown = cli("agents", "show", "team.yaml", OPENAI_API_KEY=SECRET)
+    (doubt,) = cli.json("agents", "show", "team.yaml", OPENAI_API_KEY=SECRET)["notes"]
+
+    assert "'hand' of 'team' has no description" in doubt
+    assert f"{'note':<16}{doubt}" in shown.stdout.splitlines()
+    assert "agent_spec_note" not in shown.stderr, "nor is it said twice"
 
 
 def test_show_of_a_workers_agent_and_of_nobody(cli: Cli) -> None:

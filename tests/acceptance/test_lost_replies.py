@@ -6,10 +6,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.acceptance.run_rig import run_rig
-from tests.integration.client.cutting_proxy import CuttingProxy
 
 from retinue.contract import SubagentState
 from retinue.store import keys
+from retinue.testing.proxy import FaultProxy, Loss
 
 ALL = 1_000_000
 
@@ -18,11 +18,11 @@ def test_a_run_delegates_though_the_catalogue_cannot_be_read_for_a_while(tmp_pat
     with run_rig(tmp_path, agents="tree_agents") as rig:
         rig.model.script("level3").call("run_agent", {"name": "level4", "task": "leaf"}).then("(${results})")
         rig.model.script("level4").then("done")
-        proxy = CuttingProxy(urlsplit(rig.server.url).port or 0)
+        proxy = FaultProxy(urlsplit(rig.server.url).port or 0)
         try:
             worker = rig.worker(settings={"store_url": proxy.url})
             lifecycle = rig.lifecycle()
-            proxy.lose_replies(ALL, to=keys.CATALOGUE.encode())
+            proxy.lose(Loss.REPLY, to=keys.CATALOGUE.encode(), count=ALL)
             handle = lifecycle.launch(agent="level3", goal="delegate")
             # Of the model's response on, nothing but the catalogue keeps the run from its child.
             rig.wait_until(lambda: lifecycle.status(handle).iteration == 1, "the first response")
@@ -34,7 +34,7 @@ def test_a_run_delegates_though_the_catalogue_cannot_be_read_for_a_while(tmp_pat
                 ),
                 "a wait for the catalogue",
             )
-            proxy.lose_replies(0, to=b"")
+            proxy.lose(Loss.REPLY, count=0)
             result = rig.result(lifecycle, handle)
         finally:
             proxy.close()

@@ -55,12 +55,9 @@ def test_a_launch_without_a_store_fails_soon_and_leaves_nothing(rig: RunRig, con
     rig.server.start()
 
     assert took_s < SOON_S
-    # On a connection that was cut, nobody can know whether the server still read the launch.
-    unknown = failed.value.code is ErrorCode.LAUNCH_UNKNOWN
-    assert unknown or failed.value.code is ErrorCode.STORE_UNAVAILABLE
-    assert connected or not unknown
+    # Also on a connection that was in use just now: it had been cut before anything was sent.
+    assert failed.value.code is ErrorCode.STORE_UNAVAILABLE
     assert "127.0.0.1" in str(failed.value)
-    assert not unknown or lifecycle.status(failed.value.handle).state is SubagentState.UNKNOWN
     assert runs_in(rig) == before
     assert rig.result(lifecycle, lifecycle.launch(agent="level4", goal="after")).summary == "wrote after"
 

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.acceptance.run_rig import RunRig, of_kind, run_rig
-from tests.integration.client.cutting_proxy import CuttingProxy
 
 from retinue.broker.routes import queue_key
 from retinue.contract import (
@@ -20,6 +19,7 @@ from retinue.contract import (
 )
 from retinue.store.scripts import script
 from retinue.testing import Call, Match, ScriptedRequest, Turn
+from retinue.testing.proxy import FaultProxy, Loss
 from retinue.testing.scripts import Script
 from retinue.worker.tool_calls import OUTCOME_UNKNOWN
 
@@ -255,11 +255,11 @@ def test_a_crash_after_any_write_of_a_turn_leaves_each_call_one_result(
     says(split, "optional sums").reply(lambda request: "done")
     lifecycle = split.lifecycle("crash")
     queues = ["retinue", EXPERTS]
-    proxy = CuttingProxy(urlsplit(split.server.url).port or 0)
+    proxy = FaultProxy(urlsplit(split.server.url).port or 0)
     try:
         # The store knows the script and does what it is told, and its worker never hears of it.
         split.store.script_load(script(operation).body)
-        proxy.lose_replies(ALL, to=script(operation).sha.encode())
+        proxy.lose(Loss.REPLY, to=script(operation).sha.encode(), count=ALL)
         doomed = split.worker(concurrency=1, queues=queues, settings={"store_url": proxy.url})
         handle = lifecycle.launch(agent="optional", goal="What is 2+2?")
         split.wait_for_event(lifecycle, handle, event, count=count)

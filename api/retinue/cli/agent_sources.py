@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,10 +63,12 @@ class ExplainedAgent:
     Args:
         values: With their origins.
         unknown_tools: Those of a file that no module of this process registers.
+        notes: What is doubtful about a file, one line each.
     """
 
     values: tuple[Explained, ...]
     unknown_tools: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
 
 def explained(
@@ -91,10 +93,13 @@ def explained(
             return None
         return ExplainedAgent(explain(registry, settings, name, wishes=wishes, parent=parent))
     loaded = load_agent_spec(path)
-    whole, unknown = with_stand_ins(registry or Registry.from_objects(), loaded)
+    # Its notes are shown with it: they need not be logged as well.
+    quiet = replace(loaded, notes=())
+    whole, unknown = with_stand_ins(registry or Registry.from_objects(), quiet)
     shown = agent or loaded.name
     whole.check_in_document(shown)
-    return ExplainedAgent(explain(whole, settings, shown, wishes=wishes, parent=parent), unknown)
+    values = explain(whole, settings, shown, wishes=wishes, parent=parent)
+    return ExplainedAgent(values, unknown, loaded.notes)
 
 
 def _is_advertised(settings: Settings, name: str) -> bool:

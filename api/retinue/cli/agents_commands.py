@@ -13,7 +13,7 @@ from retinue.cli.output import document, note, problem, reporting, say, table
 from retinue.cli.value_options import key_values
 
 if TYPE_CHECKING:
-    from retinue.agents.explain import Explained
+    from retinue.cli.agent_sources import ExplainedAgent
 
 agents = typer.Typer(
     name="agents",
@@ -88,7 +88,7 @@ def show(
         )
         found = None if live else explained(settings, name, agent=agent, parent=parent, wishes=wishes)
         if found is not None:
-            _print_spec(found.values, found.unknown_tools, as_json=as_json)
+            _print_spec(found, as_json=as_json)
             return
         entry = advertised(settings).agents.get(name)
         if entry is None:
@@ -129,25 +129,22 @@ def _print_list(found: Sequence[dict[str, Any]]) -> None:
     table(("AGENT", "MODEL", "PROVIDER", "QUEUE", "TOOLSETS", "SUB-AGENTS", "WHERE"), rows)
 
 
-def _print_spec(values: Sequence[Explained], unknown_tools: Sequence[str], *, as_json: bool) -> None:
+def _print_spec(found: ExplainedAgent, *, as_json: bool) -> None:
     if as_json:
-        spec = [value.to_dict() for value in values]
-        document({"source": "modules", "spec": spec, "unknown_tools": list(unknown_tools)})
+        spec = [value.to_dict() for value in found.values]
+        unknown, notes = list(found.unknown_tools), list(found.notes)
+        document({"source": "modules", "spec": spec, "unknown_tools": unknown, "notes": notes})
         return
-    for item in values:
-        if item.value in (None, []):
-            shown = "none"
-        elif item.name == "prompt":
-            shown = "\n" + "\n".join(f"    {line}" for line in str(item.value).splitlines())
+    for item in found.values:
+        if item.name == "prompt":
+            lines = str(item.value).splitlines() if item.value else ["none"]
+            say(f"prompt  [{item.origin}]\n" + "\n".join(f"    {line}" for line in lines))
         else:
-            shown = _plain(item.value)
-        say(
-            f"{item.name:<16}{shown}  [{item.origin}]"
-            if item.name != "prompt"
-            else f"prompt  [{item.origin}]{shown}"
-        )
-    if unknown_tools:
-        note(f"not registered in this process, so not checked: {', '.join(unknown_tools)}")
+            say(f"{item.name:<16}{_plain(item.value)}  [{item.origin}]")
+    for text in found.notes:
+        say(f"{'note':<16}{text}")
+    if found.unknown_tools:
+        note(f"not registered in this process, so not checked: {', '.join(found.unknown_tools)}")
 
 
 def _plain(value: Any) -> str:

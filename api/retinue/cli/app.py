@@ -12,6 +12,7 @@ from retinue.cli.agents_commands import agents
 from retinue.cli.continue_command import continue_run
 from retinue.cli.control_commands import cancel, steer
 from retinue.cli.decision_commands import answer, approve, deny, pending
+from retinue.cli.dlq_commands import dlq
 from retinue.cli.doctor_command import doctor
 from retinue.cli.exits import ExitCode
 from retinue.cli.launch_commands import launch
@@ -20,6 +21,7 @@ from retinue.cli.output import document
 from retinue.cli.process_commands import PASS_ON, demo, flower, up, version, worker
 from retinue.cli.ps_command import ps
 from retinue.cli.read_commands import events, result, status, wait
+from retinue.cli.workers_commands import workers
 
 app = typer.Typer(
     name="retinue",
@@ -55,6 +57,8 @@ for command in (
     app.command(command.__name__)(command)
 app.command("continue")(continue_run)
 app.add_typer(agents)
+app.add_typer(dlq)
+app.add_typer(workers)
 for command in (worker, flower):
     app.command(command.__name__, context_settings=PASS_ON)(command)
 

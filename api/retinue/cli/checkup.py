@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from retinue.broker.addresses import for_links
 from retinue.broker.catalogue import CatalogueSnapshot
-from retinue.broker.checks import Severity, check_server
+from retinue.broker.checks import check_server
+from retinue.broker.server_report import Severity
+from retinue.cli.durability_text import durability_text
 from retinue.contract import RetinueError, SettingsError
-from retinue.store.urls import names_one_server
 
 if TYPE_CHECKING:
     from retinue.broker.settings import Settings
@@ -94,8 +96,9 @@ def check_url(check: str, url: str, settings: Settings) -> Iterator[Finding]:
     """A server: reachable, new enough, and as durable as the settings promise."""
     report = check_server(url, durability=settings.durability)
     if report.reachable and report.version:
-        facts = f"{report.product} {report.version} at {report.url}, durability {report.durability}"
-        yield Finding(check, Outcome.OK, facts)
+        yield Finding(check, Outcome.OK, f"{report.product} {report.version} at {report.url}")
+        if check == "store":
+            yield Finding("durability", Outcome.OK, durability_text(report, settings.durability))
     for problem in report.problems:
         outcome = Outcome.ERROR if problem.severity is Severity.ERROR else Outcome.WARNING
         yield Finding(check, outcome, problem.message, problem.mend)
@@ -103,13 +106,14 @@ def check_url(check: str, url: str, settings: Settings) -> Iterator[Finding]:
 
 def check_broker(settings: Settings) -> Iterator[Finding]:
     """A broker that is another server than the store."""
-    url = settings.required_broker_url
-    if names_one_server(url):
-        yield from check_url("broker", url, settings)
+    address = settings.broker_address
+    if address is not None:
+        yield from check_url("broker", for_links(address), settings)
         return
     from kombu.connection import Connection
 
-    connection = Connection(url, connect_timeout=math.ceil(settings.store_timeout_seconds))
+    timeout_s = math.ceil(settings.store_timeout_seconds)
+    connection = Connection(settings.required_broker_url, connect_timeout=timeout_s)
     try:
         with connection:
             connection.ensure_connection(max_retries=1, interval_start=0)

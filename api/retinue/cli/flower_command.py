@@ -49,13 +49,13 @@ def require_broker(settings: Settings) -> None:
     Raises:
         RetinueError: no broker is set, or the Redis or Valkey that is set cannot be used.
     """
+    from retinue.broker.addresses import for_links
     from retinue.broker.checks import require_server
-    from retinue.store.urls import names_one_server
 
-    url = settings.required_broker_url
-    if names_one_server(url):  # another kind of broker has checks of its own, in kombu
+    address = settings.broker_address
+    if address is not None:  # another kind of broker has checks of its own, in kombu
         setting = "store_url" if settings.broker_url is None else "broker_url"
-        require_server(url, setting=setting)
+        require_server(for_links(address), setting=setting)
 
 
 def flower_options(settings: Settings, port: int | None, address: str, control: bool) -> list[str]:

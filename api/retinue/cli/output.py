@@ -89,6 +89,14 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
+def age(seconds: float) -> str:
+    """How long ago something was, in one short word: 12s, 5m, 3h07m."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    return f"{whole // 60}m" if whole < 3600 else f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
 @contextmanager
 def reporting(as_json: bool = False) -> Generator[None]:
     """Turns an error that Retinue raised on purpose into its text, or JSON, and its exit code."""

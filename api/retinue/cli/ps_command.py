@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retinue.cli.options import Json, Tenant
-from retinue.cli.output import document, note, reporting, say, table
+from retinue.cli.output import age, document, note, reporting, say, table
 
 if TYPE_CHECKING:
     from retinue.broker.catalogue import CatalogueSnapshot, WorkerEntry
@@ -91,7 +91,7 @@ def _print(
         [
             f"{worker.host}:{worker.pid}",
             f"{indexes.claimed.get(worker.process, 0)}/{worker.slots}",
-            _age(time.time() - worker.started_at),
+            age(time.time() - worker.started_at),
             ",".join(worker.queues),
             ",".join(worker.agents),
         ]
@@ -115,10 +115,3 @@ def _print(
 
 def _sorted(snapshot: CatalogueSnapshot) -> list[WorkerEntry]:
     return sorted(snapshot.workers.values(), key=lambda worker: (worker.host, worker.started_at, worker.pid))
-
-
-def _age(seconds: float) -> str:
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    return f"{whole // 60}m" if whole < 3600 else f"{whole // 3600}h{whole % 3600 // 60:02d}m"

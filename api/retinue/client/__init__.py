@@ -4,6 +4,7 @@ What a first call needs beyond this (settings, Celery, declarations) is imported
 """
 
 from retinue.contract import (
+    DeadLetter,
     DecisionRefusal,
     ErrorClassification,
     ErrorCode,
@@ -42,6 +43,7 @@ from .tree import SubagentNode
 
 __all__ = [
     "AsyncSubagentLifecycle",
+    "DeadLetter",
     "DecisionRefusal",
     "ErrorClassification",
     "ErrorCode",

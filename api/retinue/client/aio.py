@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
 from retinue.client import answers, steering
+from retinue.client.async_dead_letters import AsyncDeadLetters
 from retinue.client.async_deciding import AsyncDeciding
 from retinue.client.async_dispatch import AsyncDispatch
 from retinue.client.clock import WaitClock
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from retinue.store.async_subscription import AsyncWake
 
 
-class AsyncSubagentLifecycle(AsyncDeciding):
+class AsyncSubagentLifecycle(AsyncDeciding, AsyncDeadLetters):
     """Mirrors `SubagentLifecycle`, and never blocks its event loop. It may be shared between loops.
 
     Args:
@@ -121,7 +122,9 @@ class AsyncSubagentLifecycle(AsyncDeciding):
         target = await self._calls.target(handle)
         if target is None:
             return SubagentStatus.unknown(handle)
-        return answers.status_of(target.handle, await self._calls.view(target.key))
+        view = await self._calls.view(target.key)
+        [lacks] = await self._calls.lacking_worker([view])
+        return answers.status_of(target.handle, view, lacks_worker=lacks)
 
     async def wait(
         self,
@@ -218,7 +221,9 @@ class AsyncSubagentLifecycle(AsyncDeciding):
         while (part := cursor.next_read()) is not None:
             for chunk in chunks(cursor.take(await connections.store.run(part))):
                 runs = await connections.store.run_all([reading.read_result(key) for key in chunk])
-                page += answers.page_of(await connections.keyring.ring(), scope.tenant, chunk, runs)
+                lacking = await self._calls.lacking_worker([run and run.view for run in runs])
+                ring = await connections.keyring.ring()
+                page += answers.page_of(ring, scope.tenant, chunk, runs, lacking)
         return tuple(page)
 
     def events(self, handle: object, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retinue.client.scope import Target
 from retinue.client.ticket import Ticket, Verdict, metadata_in
@@ -26,6 +26,9 @@ from retinue.store.call import RunKey
 from retinue.store.control import CancelReply
 from retinue.store.reading import Outcome, RunResult, RunView, Steer
 from retinue.store.record import Record
+
+if TYPE_CHECKING:
+    from retinue.broker.catalogue import CatalogueSnapshot
 
 _ASKED = "a human is asked something: pending() tells what"
 _CANCELLED = "the run was cancelled before it finished"
@@ -90,35 +93,63 @@ def _reports_usage(record: Record) -> bool:
     return record.fields.get("cs") != "o"
 
 
-def status_of(handle: SubagentHandle, view: RunView | None) -> SubagentStatus:
-    """Where a run stands; None = there is none (any more)."""
+def lacking_worker(views: Sequence[RunView | None], snapshot: CatalogueSnapshot) -> list[bool]:
+    """For each run, whether it is queued and no live worker has its agent.
+
+    Its record says so only of a run that never started, and only once a worker that lives has seen to it.
+    """
+    return [view is not None and _lacks_worker(view.record, snapshot) for view in views]
+
+
+def _lacks_worker(record: Record, snapshot: CatalogueSnapshot) -> bool:
+    # An agent that stands in a document of its own is run by any worker.
+    agent = "" if record.document else record.agent
+    return record.phase is Phase.QUEUED and not snapshot.can_run(agent)
+
+
+def status_of(handle: SubagentHandle, view: RunView | None, *, lacks_worker: bool = False) -> SubagentStatus:
+    """Where a run stands; None = there is none (any more).
+
+    Args:
+        lacks_worker: As `lacking_worker` has it.
+    """
     if view is None:
         return SubagentStatus.unknown(handle)
     record = view.record
+    never_started = record.state is SubagentState.PENDING
     return SubagentStatus(
         handle=handle,
         state=view.state,
-        phase=record.phase,
+        phase=Phase.NO_WORKER if lacks_worker and never_started else record.phase,
         updated_at=record.updated_ms / 1000,
         iteration=record.iteration,
         usage=usage_of(record),
         limits=_limits(record),
-        diagnostic=_lack_of_worker(record),
+        diagnostic=_no_worker(record) if lacks_worker else _lack_of_worker(record),
         agent=record.agent,
         model=record.model,
         provider=record.provider,
         continues=record.continues,
+        replays=record.replays,
         pending=record.pending,
     )
 
 
 def page_of(
-    ring: Keyring, tenant: str, run_keys: Sequence[RunKey], runs: Sequence[RunResult | None]
+    ring: Keyring,
+    tenant: str,
+    run_keys: Sequence[RunKey],
+    runs: Sequence[RunResult | None],
+    lacking: Sequence[bool],
 ) -> list[SubagentStatus]:
-    """A list of runs, each with its handle; those that have expired are left out."""
+    """A list of runs, each with its handle; those that have expired are left out.
+
+    Args:
+        lacking: As `lacking_worker` has it.
+    """
     return [
-        status_of(handle_of(ring, tenant, key.run_id, run), run.view)
-        for key, run in zip(run_keys, runs, strict=True)
+        status_of(handle_of(ring, tenant, key.run_id, run), run.view, lacks_worker=lacks)
+        for key, run, lacks in zip(run_keys, runs, lacking, strict=True)
         if run is not None
     ]
 
@@ -154,9 +185,12 @@ def ended_state(
 
 
 def _lack_of_worker(record: Record) -> str | None:
-    """Why a run does not start, if it is for want of a worker."""
-    is_so = record.phase is Phase.NO_WORKER
-    return f"no live worker runs the agent {record.agent!r}" if is_so else None
+    """Why a run does not start, if its record says that it is for want of a worker."""
+    return _no_worker(record) if record.phase is Phase.NO_WORKER else None
+
+
+def _no_worker(record: Record) -> str:
+    return f"no live worker runs the agent {record.agent!r}"
 
 
 def reconnect_of(view: RunView | None) -> SubagentReconnectResult:

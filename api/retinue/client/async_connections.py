@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from retinue.broker.catalogue import AsyncCatalogue
 from retinue.broker.keyring_store import AsyncKeyringStore
+from retinue.broker.settings_sections import Durability
 from retinue.client.attempts import Attempts
 from retinue.client.connections import CLIENT_NAME, WATCHER_NAME, read_replies, sharing_key
 from retinue.contract import StoreError, StoreUnavailableError, SubagentHandle
@@ -20,6 +21,7 @@ from retinue.store.async_subscription import AsyncSubscriptions
 from retinue.store.call import CommandCall, ScriptCall
 from retinue.store.link import AsyncLink
 from retinue.store.record import WakeUp
+from retinue.store.replicated_links import AsyncReplicatedLink
 from retinue.store.store import AsyncStore
 
 if TYPE_CHECKING:
@@ -79,7 +81,8 @@ class AsyncConnections:
         self.pid = os.getpid()
         self.closed = False
         url, timeout_s = settings.required_store_url, settings.store_timeout_seconds
-        self.link = AsyncLink(
+        link_kind = AsyncReplicatedLink if settings.durability is Durability.STRICT else AsyncLink
+        self.link = link_kind(
             url, client_name=CLIENT_NAME, connect_timeout_s=timeout_s, timeout_s=timeout_s, retries=0
         )
         self.subscriptions = AsyncSubscriptions(url, client_name=WATCHER_NAME, connect_timeout_s=timeout_s)

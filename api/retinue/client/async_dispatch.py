@@ -11,6 +11,7 @@ from contextlib import (
 )
 from typing import TYPE_CHECKING, TypeVar
 
+from retinue.client import answers
 from retinue.client.async_connections import AsyncConnections, async_connections_for
 from retinue.client.batch import LaunchBatch
 from retinue.client.clock import WaitClock
@@ -20,6 +21,8 @@ from retinue.client.scope import Scope, Target
 from retinue.client.ticket import JoinedThread
 from retinue.client.waited import Awaited, LastOfPart, WaitedRuns
 from retinue.contract import (
+    DeadLetter,
+    Phase,
     SubagentHandle,
     SubagentLaunchRequest,
     SubagentLifecycleError,
@@ -92,6 +95,16 @@ class AsyncDispatch(Dispatch):
         """Mirrors `SyncDispatch.views`."""
         return await self._read_all(reading.read_status, run_keys)
 
+    async def lacking_worker(self, views: Sequence[RunView | None]) -> list[bool]:
+        """Mirrors `SyncDispatch.lacking_worker`."""
+        if not any(view is not None and view.record.phase is Phase.QUEUED for view in views):
+            return [False] * len(views)
+        catalogue = self.connections().catalogue
+        lacking = answers.lacking_worker(views, await catalogue.snapshot())
+        if not any(lacking):
+            return lacking
+        return answers.lacking_worker(views, await catalogue.snapshot(fresh=True))
+
     async def found(self, target: Target | None) -> RunResult | None:
         """Mirrors `SyncDispatch.found`."""
         return await self.connections().store.run(reading.read_result(target.key)) if target else None
@@ -105,11 +118,16 @@ class AsyncDispatch(Dispatch):
         return await self._read_all(reading.read_outcome, [target.key for target in targets if target])
 
     async def launch(
-        self, requests: Sequence[SubagentLaunchRequest], *, thread: JoinedThread | None = None
+        self,
+        requests: Sequence[SubagentLaunchRequest],
+        *,
+        thread: JoinedThread | None = None,
+        letter: DeadLetter | None = None,
     ) -> tuple[SubagentHandle, ...]:
         """Mirrors `SyncDispatch.launch`."""
         connections = self.connections()
-        batch = LaunchBatch(requests, self.scope, thread=thread)
+        scope = self.scope if letter is None else Scope(self.scope.tenant, letter.session_id)
+        batch = LaunchBatch(requests, scope, thread=thread, replays=letter.run_id if letter else None)
         ring, store = await connections.keyring.ring(), connections.store
         await self._plan(connections, batch)
         while (call := batch.call()) is not None:

@@ -54,7 +54,7 @@ class Attempts:
     def _fault(self, error: StoreError) -> SubagentLifecycleError:
         if self._unknown is not None and self._was_sent:
             return SubagentLifecycleError(
-                f"the launch was sent, and no answer came: {error}",
+                f"the launch was sent, and what became of it is unknown: {error}",
                 mend="ask status(error.handle) later, or launch again with the same correlation_id and "
                 'on_duplicate="return"',
                 code=ErrorCode.LAUNCH_UNKNOWN,

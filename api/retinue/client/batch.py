@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retinue.client.answers import handle_of, mint
@@ -46,13 +47,19 @@ class LaunchBatch:
         requests: 1 to 100, each checked in itself.
         scope: Who launches.
         thread: The conversation that the only request goes on with. None = each begins one.
+        replays: The run whose dead letter the only request stands in. None = it stands in none.
 
     Raises:
         SubagentLifecycleError: None or too many, nobody to launch for, or requests that do not go together.
     """
 
     def __init__(
-        self, requests: Sequence[SubagentLaunchRequest], scope: Scope, *, thread: JoinedThread | None = None
+        self,
+        requests: Sequence[SubagentLaunchRequest],
+        scope: Scope,
+        *,
+        thread: JoinedThread | None = None,
+        replays: str | None = None,
     ) -> None:
         if not 1 <= len(requests) <= MAX_LAUNCHES:
             raise SubagentLifecycleError(
@@ -65,6 +72,7 @@ class LaunchBatch:
         self._parent: ParentBinding | None = scope.parent.binding() if scope.parent else None
         self._requests = tuple(requests)
         self._thread = thread
+        self._replays = replays
         self._same_as = _repetitions(requests)
         _check_tree_caps(requests)
         partition = partition_of(self._tenant, self._session)
@@ -119,7 +127,7 @@ class LaunchBatch:
         return launching.launch(
             self._tenant,
             self._session,
-            [plan.new_run for plan in open_plans.values()],
+            [replace(plan.new_run, replays=self._replays) for plan in open_plans.values()],
             parent=Parent(parent.run_id, parent.epoch, parent.token, None) if parent else None,
             max_tree_children=self._tree_cap,
             session_ttl_s=next(iter(open_plans.values())).session_ttl_s,

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from retinue.broker.catalogue import Catalogue
 from retinue.broker.keyring_store import KeyringStore
+from retinue.broker.settings_sections import Durability
 from retinue.client.attempts import Attempts
 from retinue.contract import StoreError, SubagentHandle
 from retinue.store.call import CommandCall, ScriptCall
 from retinue.store.record import WakeUp
+from retinue.store.replicated_links import ReplicatedLink
 from retinue.store.store import Store
 from retinue.store.subscription import Subscriptions
 from retinue.store.sync_link import SyncLink
@@ -107,7 +109,8 @@ class Connections:
         self.pid = os.getpid()
         self.closed = False
         url, timeout_s = settings.required_store_url, settings.store_timeout_seconds
-        self.link = SyncLink(
+        link_kind = ReplicatedLink if settings.durability is Durability.STRICT else SyncLink
+        self.link = link_kind(
             url,
             client_name=CLIENT_NAME,
             connect_timeout_s=timeout_s,
@@ -156,6 +159,7 @@ def sharing_key(settings: Settings) -> _Key:
         settings.required_store_url,
         settings.required_broker_url,
         settings.store_timeout_seconds,
+        settings.durability,
         settings.handle_keys,
     )
 

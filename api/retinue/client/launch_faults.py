@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from retinue.contract import ErrorCode, SubagentLifecycleError
-from retinue.store.launching import DuplicateCorrelation, IdConflict, LimitReached, ParentRefused, ThreadBusy
+from retinue.store.launching import (
+    DuplicateCorrelation,
+    IdConflict,
+    LetterGone,
+    LimitReached,
+    ParentRefused,
+    ThreadBusy,
+)
 
 MAY_BE_NEW = frozenset(
     {
@@ -15,7 +22,7 @@ MAY_BE_NEW = frozenset(
 )
 """Faults that a fresh look at the catalogue may cure: what they miss may have been advertised just now."""
 
-LaunchRefusal = DuplicateCorrelation | IdConflict | LimitReached | ParentRefused | ThreadBusy
+LaunchRefusal = DuplicateCorrelation | IdConflict | LimitReached | ParentRefused | ThreadBusy | LetterGone
 
 _PARENT_FAULTS = {
     "CANCELLED": "it is being cancelled",
@@ -71,6 +78,8 @@ def refusal(reply: LaunchRefusal, *, correlation_id: str | None = None) -> Subag
                 mend="wait for the end of that run, or cancel it",
                 code=ErrorCode.RUN_ACTIVE,
             )
+        case LetterGone():
+            return no_letter()
         case IdConflict(run_id=run_id):
             return SubagentLifecycleError(
                 f"the run {run_id} was launched with another request",
@@ -78,3 +87,14 @@ def refusal(reply: LaunchRefusal, *, correlation_id: str | None = None) -> Subag
                 mend="a tool that is run again must launch the same children in the same order",
                 code=ErrorCode.CORRELATION_CONFLICT,
             )
+
+
+def no_letter() -> SubagentLifecycleError:
+    """The error for a run that has no dead letter, for whatever reason."""
+    return SubagentLifecycleError(
+        "leads to no dead letter that is kept",
+        field="run",
+        limit="a run of this session that was given up in the last 7 days, and is not replayed yet",
+        mend="see dead_letters() for those that are there",
+        code=ErrorCode.UNKNOWN_HANDLE,
+    )

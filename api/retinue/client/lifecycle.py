@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from retinue.client import answers, steering
 from retinue.client.clock import WaitClock
 from retinue.client.continuing import NextTurn, checked_target
+from retinue.client.dead_letters import DeadLetters
 from retinue.client.deciding import Deciding
 from retinue.client.decisions import checked_until
 from retinue.client.parent import ParentRun
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from retinue.store.subscription import Wake
 
 
-class SubagentLifecycle(Deciding):
+class SubagentLifecycle(Deciding, DeadLetters):
     """Launches subagents, watches, steers and cancels them; safe to share between OS threads.
 
     A handle that is malformed, forged, of another session or expired never raises: it gets the UNKNOWN
@@ -173,7 +174,9 @@ class SubagentLifecycle(Deciding):
         target = self._calls.target(handle)
         if target is None:
             return SubagentStatus.unknown(handle)
-        return answers.status_of(target.handle, self._calls.view(target.key))
+        view = self._calls.view(target.key)
+        [lacks] = self._calls.lacking_worker([view])
+        return answers.status_of(target.handle, view, lacks_worker=lacks)
 
     def wait(
         self,
@@ -320,7 +323,8 @@ class SubagentLifecycle(Deciding):
         while (part := cursor.next_read()) is not None:
             for chunk in chunks(cursor.take(connections.store.run(part))):
                 runs = connections.store.run_all([reading.read_result(key) for key in chunk])
-                page += answers.page_of(connections.keyring.ring(), scope.tenant, chunk, runs)
+                lacking = self._calls.lacking_worker([run and run.view for run in runs])
+                page += answers.page_of(connections.keyring.ring(), scope.tenant, chunk, runs, lacking)
         return tuple(page)
 
     def events(self, handle: object, *, after: int = 0, follow: bool = False) -> Iterator[Event]:

@@ -1,28 +1,22 @@
-"""From a request to what the store writes: every check of a launch that needs more than the request."""
+"""From a request to what the store writes: who runs it, where, under what limits and as part of what."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from retinue.agents import Grant
-from retinue.agents.api_name import api_name
-from retinue.agents.grants import check_known_toolsets
-from retinue.agents.output_validator import check_is_schema
-from retinue.agents.roster import LIST_AGENTS, RUN_AGENT, SEND_MESSAGE
-from retinue.broker.catalogue import AgentEntry, CatalogueSnapshot
+from retinue.broker.catalogue import CatalogueSnapshot
 from retinue.broker.envelope import EnvelopeTemplate, WakeUpKind
 from retinue.broker.routes import queue_for, queue_key
 from retinue.broker.settings import Settings
-from retinue.client.documents import DocumentOrigin, agent_of, check_document_tools, document_of
+from retinue.client.documents import agent_of, check_document_tools, document_of
+from retinue.client.launch_checks import check_delegation, check_request, known_agent
 from retinue.client.parent import ParentBinding
 from retinue.client.ticket import JoinedThread, Ticket
 from retinue.contract import (
-    ErrorCode,
     OnParentEnd,
     Role,
     SubagentLaunchRequest,
@@ -102,19 +96,11 @@ class LaunchPlanner:
         asked = agent_of(request, settings.delegation.default_agent_name)
         name = thread.owner if thread and thread.owner else asked
         document = document_of(request, name, run_id, parent)
-        self._check_session(request, session_id)
-        entry = self._agent(request, snapshot, name, document)
+        entry = known_agent(request, snapshot, name, document)
         check_document_tools(request, snapshot)
-        self._check_inputs(request, name, entry)
-        if request.output_schema is not None:
-            check_is_schema(request.output_schema)
-        self._check_roster(request, asked, parent if by_model else None)
-        self._check_provider(request, snapshot, entry)
-        self._check_toolsets(request, snapshot, parent)
-        self._check_blocked_tools(request, snapshot)
-        self._check_workspace(request)
-        self._check_on_done(request)
-        self._check_tree_limit(request, parent)
+        if by_model and parent is not None:
+            check_delegation(asked, parent)
+        check_request(request, snapshot, settings, session_id=session_id, entry=entry, parent=parent)
         depth = parent.depth + 1 if parent else 0
         max_depth = self._max_depth(request, parent)
         role = request.role if depth < max_depth else Role.LEAF
@@ -182,134 +168,6 @@ class LaunchPlanner:
             WakeUpKind.DELEGATE, tenant, run_id, 1, root_task, parent_task, name, queue, step
         )
 
-    def _check_session(self, request: SubagentLaunchRequest, session_id: str) -> None:
-        if request.parent_session_id not in (None, session_id):
-            raise SubagentLifecycleError(
-                "is not the session that launches",
-                field="parent_session_id",
-                limit=session_id,
-                mend="leave it out, or use the facade of that session",
-            )
-
-    def _agent(
-        self,
-        request: SubagentLaunchRequest,
-        snapshot: CatalogueSnapshot,
-        name: str,
-        document: DocumentOrigin | None,
-    ) -> AgentEntry | None:
-        if snapshot.is_empty:
-            raise SubagentLifecycleError(
-                "no worker has ever advertised an agent",
-                field="agent",
-                mend="start a worker: `retinue worker your.agents.module`",
-                code=ErrorCode.NO_WORKER,
-            )
-        if document is not None:
-            return None  # an agent of that name that workers have is another one
-        found = snapshot.agent(name)
-        if found is None and request.agent is not None:
-            raise SubagentLifecycleError(
-                f"no agent is named {name!r}{_near(name, snapshot.agents)}",
-                field="agent",
-                limit=f"one of {', '.join(sorted(snapshot.agents))}",
-                mend="name a known agent, or start a worker that has it",
-                code=ErrorCode.UNKNOWN_AGENT,
-            )
-        return found
-
-    def _check_inputs(self, request: SubagentLaunchRequest, name: str, entry: AgentEntry | None) -> None:
-        missing = [item for item in (entry.inputs if entry else ()) if item not in (request.inputs or {})]
-        if missing:
-            raise SubagentLifecycleError(
-                f"{name} lacks {', '.join(missing)}",
-                field="inputs",
-                limit="a value for each input that its prompts name",
-                mend="give them by name in inputs",
-            )
-
-    def _check_roster(self, request: SubagentLaunchRequest, name: str, parent: ParentBinding | None) -> None:
-        if parent is not None and parent.role is Role.LEAF and name not in parent.roster:
-            raise SubagentLifecycleError(
-                f"{parent.agent} may not delegate to {name!r}",
-                field="agent",
-                limit=f"one of {', '.join(parent.roster) or '(none)'}",
-                mend='declare it as a sub-agent, or launch the parent with role="orchestrator"',
-                code=ErrorCode.UNKNOWN_AGENT,
-            )
-
-    def _check_provider(
-        self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot, entry: AgentEntry | None
-    ) -> None:
-        """Refuses a name that no worker has. An agent that names none may still get one from elsewhere."""
-        declared = entry.provider if entry else None
-        provider = request.provider or declared
-        if provider is None:
-            return
-        known = {*snapshot.providers, *self._settings.providers}
-        if provider not in known:
-            whose = "" if request.provider else f", which the agent {entry.name!r} declares" if entry else ""
-            raise SubagentLifecycleError(
-                f"no provider is named {provider!r}{whose}{_near(provider, known)}",
-                field="provider",
-                limit=f"one of {', '.join(sorted(known)) or '(none)'}",
-                mend="name a configured provider, or add [providers.<name>] to the workers' settings",
-                code=ErrorCode.UNKNOWN_PROVIDER,
-            )
-
-    def _check_toolsets(
-        self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot, parent: ParentBinding | None
-    ) -> None:
-        if request.allowed_toolsets is None:
-            return
-        check_known_toolsets(request.allowed_toolsets, snapshot.toolsets)
-        if parent is not None:
-            parent.grant.check_not_broadened(request.allowed_toolsets)
-
-    def _check_blocked_tools(self, request: SubagentLaunchRequest, snapshot: CatalogueSnapshot) -> None:
-        """Refuses to block what there is not: a misspelt name would leave the tool open."""
-        if not request.blocked_tools:
-            return
-        tools = {tool for names in snapshot.toolsets.values() for tool in names}
-        known = {RUN_AGENT, LIST_AGENTS, SEND_MESSAGE, *tools}
-        spelt = {api_name(tool) for tool in known}
-        unknown = next((name for name in request.blocked_tools if api_name(name) not in spelt), None)
-        if unknown is not None:
-            raise SubagentLifecycleError(
-                f"no tool is named {unknown!r}{_near(unknown, known)}",
-                field="blocked_tools",
-                limit="tools that a worker has, and the built-in ones",
-                mend="name a known tool, or start a worker that has it",
-                # Such a tool may have come just now, as a toolset may.
-                code=ErrorCode.UNKNOWN_TOOLSET,
-            )
-
-    def _check_workspace(self, request: SubagentLaunchRequest) -> None:
-        if request.working_directory is not None and self._settings.workspace_root is None:
-            raise SubagentLifecycleError(
-                "there is no workspace to work in",
-                field="working_directory",
-                mend="set workspace_root (RETINUE_WORKSPACE_ROOT) here and for the workers",
-            )
-
-    def _check_on_done(self, request: SubagentLaunchRequest) -> None:
-        if request.on_done is not None:
-            raise SubagentLifecycleError(
-                "this release cannot send a task when the run has ended",
-                field="on_done",
-                limit="None",
-                mend="leave it out, and wait for the run or ask for its status",
-            )
-
-    def _check_tree_limit(self, request: SubagentLaunchRequest, parent: ParentBinding | None) -> None:
-        if parent is not None and request.limits is not None and request.limits.max_tree is not None:
-            raise SubagentLifecycleError(
-                "only the root of a tree can cap it",
-                field="limits.max_tree",
-                limit="None for a child",
-                mend="give it to the launch of the root, or use max_children",
-            )
-
     def _max_depth(self, request: SubagentLaunchRequest, parent: ParentBinding | None) -> int:
         ceiling = parent.max_depth if parent else self._settings.max_depth
         asked = request.limits.max_depth if request.limits else None
@@ -355,8 +213,3 @@ def _narrowing(request: SubagentLaunchRequest) -> str | None:
 
 def _lower(asked: int | None, ceiling: int) -> int:
     return ceiling if asked is None else min(asked, ceiling)
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""

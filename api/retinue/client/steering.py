@@ -14,6 +14,7 @@ from retinue.contract import (
     SteerState,
     SubagentLifecycleError,
 )
+from retinue.contract.checks import encoding_fault
 from retinue.store.control import SteerReply
 
 _STEER_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
@@ -54,8 +55,8 @@ def checked_text(value: object) -> str:
         wrong = "is blank"
     elif len(value) > STEER_MAX_CHARS:
         wrong = f"has {len(value):,} characters"
-    elif not _is_encodable(value):
-        wrong = "contains a lone surrogate, which has no UTF-8 form"
+    else:
+        wrong = encoding_fault(value)
     if wrong is not None or not isinstance(value, str):
         raise SubagentLifecycleError(wrong or "", field="text", limit=limit, mend="send other text")
     return value.strip()
@@ -104,11 +105,3 @@ def receipt(steer_id: str, reply: SteerReply) -> SteerReceipt:
             )
         case _:
             return SteerReceipt.unknown()
-
-
-def _is_encodable(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
+from retinue.client import answers
 from retinue.client.batch import LaunchBatch
 from retinue.client.clock import WaitClock
 from retinue.client.connections import Connections, connections_for
@@ -20,7 +21,9 @@ from retinue.client.scope import Scope, Target
 from retinue.client.ticket import JoinedThread
 from retinue.client.waited import Awaited, LastOfPart, WaitedRuns
 from retinue.contract import (
+    DeadLetter,
     ErrorCode,
+    Phase,
     SubagentHandle,
     SubagentLaunchRequest,
     SubagentLifecycleError,
@@ -94,6 +97,15 @@ class SyncDispatch(Dispatch):
         """The records of several runs, by id."""
         return self._read_all(reading.read_status, run_keys)
 
+    def lacking_worker(self, views: Sequence[RunView | None]) -> list[bool]:
+        """For each run, whether it is queued and no live worker has its agent."""
+        if not any(view is not None and view.record.phase is Phase.QUEUED for view in views):
+            return [False] * len(views)
+        catalogue = self.connections().catalogue
+        lacking = answers.lacking_worker(views, catalogue.snapshot())
+        # A worker that has just come may not stand in what was read before.
+        return answers.lacking_worker(views, catalogue.snapshot(fresh=True)) if any(lacking) else lacking
+
     def found(self, target: Target | None) -> RunResult | None:
         """A run with its result, request and steers."""
         return self.connections().store.run(reading.read_result(target.key)) if target else None
@@ -107,15 +119,21 @@ class SyncDispatch(Dispatch):
         return self._read_all(reading.read_outcome, [target.key for target in targets if target])
 
     def launch(
-        self, requests: Sequence[SubagentLaunchRequest], *, thread: JoinedThread | None = None
+        self,
+        requests: Sequence[SubagentLaunchRequest],
+        *,
+        thread: JoinedThread | None = None,
+        letter: DeadLetter | None = None,
     ) -> tuple[SubagentHandle, ...]:
         """Launches runs, all or none.
 
         Args:
             thread: The conversation that the only one of them goes on with.
+            letter: The dead letter that the only one of them stands in; it is launched in its session.
         """
         connections = self.connections()
-        batch = LaunchBatch(requests, self.scope, thread=thread)
+        scope = self.scope if letter is None else Scope(self.scope.tenant, letter.session_id)
+        batch = LaunchBatch(requests, scope, thread=thread, replays=letter.run_id if letter else None)
         ring, store = connections.keyring.ring(), connections.store
         self._plan(connections, batch)
         while (call := batch.call()) is not None:

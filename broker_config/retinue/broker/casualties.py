@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from retinue.broker.catalogue import WorkerEntry, read_gone, read_leases, read_workers, withdraw
@@ -25,6 +25,10 @@ LOOKS_BEFORE_DEATH: Final = 3
 
 GONE_EVERY_S: Final = 5.0
 """Seconds between looks after processes that are gone."""
+
+
+_LONGEST_LEASE: Final = 10
+"""How many times a process's own lease another's may last."""
 
 
 class Casualties:
@@ -75,6 +79,7 @@ class Casualties:
             await self._bury_alone(workers[process])
         if dead or time.monotonic() >= self._next_gone:
             self._next_gone = time.monotonic() + GONE_EVERY_S
+            await self._cap_leases(workers)
             await self._look_after_gone()
 
     async def _bury_alone(self, worker: WorkerEntry) -> None:
@@ -94,6 +99,16 @@ class Casualties:
         await withdraw(self._link, worker.process)
         _log.warning(
             "worker.dead process=%s host=%s pid=%d runs=%d", worker.process, worker.host, worker.pid, taken
+        )
+
+    async def _cap_leases(self, workers: Iterable[str]) -> None:
+        """Shortens leases that outlast any renewal: the server's clock was put back since the last one.
+
+        Other workers' leases may be longer than this one's, but hardly by so much.
+        """
+        longest_ms = round(_LONGEST_LEASE * self._settings.lease_seconds * 1000)
+        await run_pipeline(
+            self._link, [("PEXPIRE", keys.lease(process), longest_ms, "LT") for process in workers]
         )
 
     async def _look_after_gone(self) -> None:

@@ -59,6 +59,8 @@ class WorkerEntry:
         private_queue: That only it serves.
         agents: That it can run.
         slots: Runs at a time.
+        name: Celery's name of it, such as celery@host; another process may bear the same.
+        draining: It takes no more work, and ends once it has handed back what it holds.
     """
 
     process: str
@@ -69,6 +71,8 @@ class WorkerEntry:
     private_queue: str = ""
     agents: tuple[str, ...] = ()
     slots: int = 0
+    name: str = ""
+    draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +109,18 @@ class CatalogueSnapshot:
         """What is known of an agent."""
         return self.agents.get(name)
 
+    @property
+    def takers(self) -> list[WorkerEntry]:
+        """The workers that take work; one that drains, or has a single run to itself, does not."""
+        return [worker for worker in self.workers.values() if worker.agents and not worker.draining]
+
     def capable_workers(self, agent: str) -> list[WorkerEntry]:
-        """The workers that say that they can run an agent, sorted by process."""
-        return sorted(
-            (worker for worker in self.workers.values() if agent in worker.agents), key=lambda w: w.process
-        )
+        """The workers that take work and say that they can run an agent, sorted by process."""
+        return sorted((worker for worker in self.takers if agent in worker.agents), key=lambda w: w.process)
 
     def can_run(self, agent: str) -> bool:
-        """Whether some live worker says that it can run an agent; "" = the default one, which all can."""
-        return any(not agent or agent in worker.agents for worker in self.workers.values())
+        """Whether some worker takes work and says that it can run an agent; "" = one that all can run."""
+        return any(not agent or agent in worker.agents for worker in self.takers)
 
     @property
     def queues(self) -> frozenset[str]:

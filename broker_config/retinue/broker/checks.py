@@ -10,84 +10,35 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from retinue.broker import server_problems
 from retinue.broker.addresses import for_redis
+from retinue.broker.server_problems import durability_of
+from retinue.broker.server_report import SentinelFacts, ServerProblem, ServerReport, Severity
 from retinue.broker.settings_sections import Durability
 from retinue.contract.errors import SettingsError, StoreUnavailableError
+from retinue.store.primary import Replies
+from retinue.store.reaching import ask_sentinels
+from retinue.store.sentinel_urls import SentinelAddress, parse_store_url
 from retinue.store.urls import ServerAddress, without_password
-
-MIN_REDIS = (7, 0)
-"""Scripts with flags (`#!lua flags=...`) came with Redis 7.0; every Valkey has them."""
 
 CHECK_TIMEOUT_S = 3.0
 """Limit of one check, in seconds: half of it for the connect, half for a reply."""
 
-_PARAMETERS = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy")
+_PARAMETERS = (
+    "appendonly",
+    "appendfsync",
+    "no-appendfsync-on-rewrite",
+    "maxmemory-policy",
+    "min-replicas-to-write",
+)
 
 _log = logging.getLogger(__name__)
-
-
-class ServerDurability(StrEnum):
-    """What the server's configuration makes of an acknowledged write."""
-
-    STRICT = "strict"
-    """Synced with the write (`appendfsync always`, also while the file is rewritten)."""
-    EVERYSEC = "everysec"
-    """Synced once a second."""
-    NONE = "none"
-    """Not synced: no append-only file, or one that is left to the operating system."""
-    UNKNOWN = "unknown"
-    """The server does not let CONFIG be read, as hosted ones often do."""
-
-
-class Severity(StrEnum):
-    """Whether a process may start in spite of a problem."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ServerProblem:
-    """One thing to mend: what is wrong, and the command or setting that mends it."""
-
-    severity: Severity
-    message: str
-    mend: str
-
-    def __str__(self) -> str:
-        return f"{self.message}. To mend: {self.mend}."
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ServerReport:
-    """What one look at a server showed. Texts are empty where the server did not say."""
-
-    url: str
-    """Where it is, without passwords."""
-    reachable: bool
-    product: str = ""
-    """`redis` or `valkey`."""
-    version: str = ""
-    role: str = ""
-    """`master` or `slave`, in the server's words."""
-    mode: str = ""
-    """`standalone`, `cluster` or `sentinel`."""
-    replicas: int = 0
-    maxmemory_policy: str = ""
-    durability: ServerDurability = ServerDurability.UNKNOWN
-    problems: tuple[ServerProblem, ...] = ()
-
-    @property
-    def errors(self) -> tuple[ServerProblem, ...]:
-        """The problems with which no process may start."""
-        return tuple(problem for problem in self.problems if problem.severity is Severity.ERROR)
 
 
 def check_server(
@@ -96,7 +47,7 @@ def check_server(
     """Look at a server and say what is wrong with it, each with its mend.
 
     Args:
-        url: a URL that `ServerAddress.parse` reads.
+        url: a URL that `parse_store_url` reads.
         durability: what the settings promise.
         timeout_s: limit in seconds (name resolution excepted).
 
@@ -106,8 +57,36 @@ def check_server(
     Raises:
         SettingsError: the URL is not one of a server.
     """
-    address = ServerAddress.parse(url)
+    address = parse_store_url(url)
     shown = without_password(url)
+    if isinstance(address, ServerAddress):
+        return _check(address, shown, durability, timeout_s)
+    replies = ask_sentinels(address, timeout_s / 2, everybody=True)
+    facts = _facts(address, replies)
+    try:
+        primary = replies.primary()
+    except StoreUnavailableError as error:
+        mend = error.mend or "start the sentinels and the servers, or correct RETINUE_STORE_URL"
+        absent = ServerProblem(Severity.ERROR, error.message, mend)
+        return ServerReport(url=shown, reachable=False, sentinels=facts, problems=(absent,))
+    report = dataclasses.replace(_check(primary, shown, durability, timeout_s), sentinels=facts)
+    more = server_problems.sentinel_problems(report, durability) if report.version else ()
+    return dataclasses.replace(report, problems=(*report.problems, *more))
+
+
+def _facts(address: SentinelAddress, replies: Replies) -> SentinelFacts:
+    told = replies.named
+    return SentinelFacts(
+        service=address.service,
+        named=len(address.sentinels),
+        answered=len(told),
+        watching=max((named.sentinels for named in told), default=0),
+        quorum=max((named.quorum for named in told), default=0),
+        replicas=max((named.replicas for named in told), default=0),
+    )
+
+
+def _check(address: ServerAddress, shown: str, durability: Durability, timeout_s: float) -> ServerReport:
     try:
         info, config = _look(address, timeout_s)
     except redis.AuthenticationError:
@@ -209,91 +188,14 @@ def _report(
         mode=str(info.get("redis_mode") or info.get("server_mode") or ""),
         replicas=int(info.get("connected_slaves", 0)),
         maxmemory_policy=str((config or {}).get("maxmemory-policy") or info.get("maxmemory_policy", "")),
-        durability=_durability(config),
+        durability=durability_of(config),
+        min_replicas=int((config or {}).get("min-replicas-to-write", 0)),
     )
     found = (
-        _mode_problem(bare),
-        _version_problem(bare),
-        _role_problem(bare),
-        _policy_problem(bare),
-        _durability_problem(bare, promised),
+        server_problems.mode_problem(bare),
+        server_problems.version_problem(bare),
+        server_problems.role_problem(bare),
+        server_problems.policy_problem(bare),
+        server_problems.durability_problem(bare, promised),
     )
     return dataclasses.replace(bare, problems=tuple(problem for problem in found if problem is not None))
-
-
-def _durability(config: Mapping[str, str] | None) -> ServerDurability:
-    if not config or "appendonly" not in config:
-        return ServerDurability.UNKNOWN
-    if config["appendonly"] != "yes":
-        return ServerDurability.NONE
-    match config.get("appendfsync"):
-        case "always" if config.get("no-appendfsync-on-rewrite") != "yes":
-            return ServerDurability.STRICT
-        case "always" | "everysec":
-            return ServerDurability.EVERYSEC
-        case _:
-            return ServerDurability.NONE
-
-
-def _mode_problem(report: ServerReport) -> ServerProblem | None:
-    if report.mode not in ("cluster", "sentinel"):
-        return None
-    return ServerProblem(
-        Severity.ERROR,
-        f"the server runs in {report.mode} mode, which cannot hold the store",
-        "name a server of its own, with its replicas if need be",
-    )
-
-
-def _version_problem(report: ServerReport) -> ServerProblem | None:
-    if report.product == "valkey":
-        return None
-    numbers = tuple(int(part) for part in report.version.split(".")[:2] if part.isdigit())
-    if numbers >= MIN_REDIS:
-        return None
-    return ServerProblem(
-        Severity.ERROR,
-        f"the server is Redis {report.version or 'of unknown version'}, which lacks script flags",
-        "use Redis 7.0 or newer, or Valkey",
-    )
-
-
-def _role_problem(report: ServerReport) -> ServerProblem | None:
-    if report.role not in ("slave", "replica"):
-        return None
-    return ServerProblem(
-        Severity.ERROR, "the server is a replica, which refuses writes", "name its primary in the URL"
-    )
-
-
-def _policy_problem(report: ServerReport) -> ServerProblem | None:
-    if report.maxmemory_policy in ("noeviction", ""):
-        return None
-    return ServerProblem(
-        Severity.ERROR,
-        f"maxmemory-policy is {report.maxmemory_policy}, with which the server may delete runs",
-        "CONFIG SET maxmemory-policy noeviction, and the same in the server's configuration file",
-    )
-
-
-def _durability_problem(report: ServerReport, promised: Durability) -> ServerProblem | None:
-    actual = report.durability
-    if promised is Durability.STRICT and actual is not ServerDurability.STRICT:
-        if actual is ServerDurability.UNKNOWN:
-            return ServerProblem(
-                Severity.WARNING,
-                "durability is strict, but the server does not let CONFIG be read",
-                "see that its append-only file is synced always, or allow the user CONFIG GET",
-            )
-        return ServerProblem(
-            Severity.ERROR,
-            f"durability is strict, but the server's is {actual.value}",
-            "set appendonly yes, appendfsync always, no-appendfsync-on-rewrite no; or durability = everysec",
-        )
-    if actual is ServerDurability.NONE:
-        return ServerProblem(
-            Severity.WARNING,
-            "the server syncs no append-only file: its restart loses runs",
-            "CONFIG SET appendonly yes and appendfsync everysec, and the same in its configuration file",
-        )
-    return None

@@ -1,10 +1,13 @@
-"""Runs that stand in this process's name though it does not run them: the reply to their claim was lost."""
+"""Runs that stand in this process's name though it does not run them: the reply to their claim was lost.
+
+And the reverse: runs that it works on and that do not, for they were taken from it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from retinue.broker.casualties import owned_members, take_over
 from retinue.broker.links import Pipelines
@@ -26,6 +29,7 @@ class OwnerCheck:
         settings: Of this process.
         process: The process.
         held: The members that it runs, or is claiming just now.
+        not_owned: Told of those among them that do not stand in its name: just being claimed, or taken away.
         every_s: Seconds between checks.
     """
 
@@ -38,6 +42,7 @@ class OwnerCheck:
         process: str,
         held: Callable[[], set[str]],
         *,
+        not_owned: Callable[[set[str]], Awaitable[None]] | None = None,
         every_s: float = EVERY_S,
     ) -> None:
         self._store = store
@@ -46,6 +51,7 @@ class OwnerCheck:
         self._settings = settings
         self._process = process
         self._held = held
+        self._not_owned = not_owned
         self._every_s = every_s
         self._suspects: set[str] = set()
 
@@ -69,7 +75,10 @@ class OwnerCheck:
         Raises:
             StoreError: The store could not be asked.
         """
-        strays = await owned_members(self._link, self._process) - self._held()
+        owned, held = await owned_members(self._link, self._process), self._held()
+        if self._not_owned is not None and (foreign := held - owned):
+            await self._not_owned(foreign)
+        strays = owned - self._held()
         confirmed, self._suspects = strays & self._suspects, strays
         if not confirmed:
             return 0

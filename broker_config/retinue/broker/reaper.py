@@ -65,18 +65,17 @@ class Reaper:
         self._grace_ms = round(settings.cancel_grace_seconds * 1000) + control.STUCK_MS
         self._tick_s = max(0.25, settings.lease_seconds / 10)
         self._casualties = Casualties(store, link, broker, waker, settings)
-        self._stranded = Stranded(store, link, waker, settings)
+        self._stranded = Stranded(store, link, broker, waker, settings)
         self._shortfall = Shortfall(store, link, broker, waker, settings) if broker else None
         self._elected = False
-        self._ticked_at: float | None = None
+        self._heard_at: float | None = None
 
     async def run(self) -> None:
         """Ticks until it is cancelled; an outage of the store only costs ticks."""
         while True:
             try:
-                async with asyncio.timeout(_ACTS * self._lease_s):
-                    await self.tick()
-            except (RetinueError, TimeoutError) as fault:
+                await self.tick()
+            except RetinueError as fault:
                 self._casualties.doubt()
                 _log.warning("reaper.tick_failed error=%s", type(fault).__name__)
             except Exception as fault:
@@ -85,31 +84,43 @@ class Reaper:
             await asyncio.sleep(self._tick_s)
 
     async def tick(self) -> None:
-        """One look, and what follows from it if this process is elected.
+        """One look, and what follows from it while this process is elected.
+
+        Each part acts under an election of its own: on a slow network one does not last for all of them.
 
         Raises:
             StoreError: The store could not be asked.
         """
-        before, self._ticked_at = self._ticked_at, time.monotonic()
-        if before is not None and self._ticked_at - before > _LATE * self._lease_s:
-            self._casualties.doubt()
+        for name, look in (
+            ("casualties", self._casualties.look),
+            ("timers", self._timers),
+            ("stranded", self._stranded.look),
+            ("shortfall", self._look_for_shortfall),
+        ):
+            went_through = False
+            try:
+                async with asyncio.timeout(_ACTS * self._lease_s):
+                    if not await self._elect():
+                        return
+                    went_through = await self._part(name, look)
+            except TimeoutError:
+                _log.warning("reaper.part_failed part=%s error=TimeoutError", name)
+            if name == "casualties" and not went_through:
+                # Of what it had counted, nobody knows how much it has seen to.
+                self._casualties.doubt()
+
+    async def _elect(self) -> bool:
         elected = await self._store.run(control.elect(self._process, lease_ms=round(self._lease_s * 1000)))
+        before, self._heard_at = self._heard_at, time.monotonic()
+        if before is not None and self._heard_at - before > _LATE * self._lease_s:
+            self._casualties.doubt()
         if elected != self._elected:
             self._elected = elected
             self._casualties.forget()
             if self._shortfall is not None:
                 self._shortfall.forget()
             _log.info("reaper.%s process=%s", "elected" if elected else "deposed", self._process)
-        if elected:
-            await self._act()
-
-    async def _act(self) -> None:
-        if not await self._part("casualties", self._casualties.look):
-            # Of what it had counted, nobody knows how much it has seen to.
-            self._casualties.doubt()
-        await self._part("timers", self._timers)
-        await self._part("stranded", self._stranded.look)
-        await self._part("shortfall", self._look_for_shortfall)
+        return elected
 
     async def _part(self, name: str, look: Callable[[], Awaitable[None]]) -> bool:
         """Does one part of a tick, whose faults are no reason to leave out the others.

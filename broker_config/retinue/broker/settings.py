@@ -25,7 +25,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from retinue.broker.addresses import for_kombu, for_redis, place
+from retinue.broker.addresses import for_kombu, for_links, place
 from retinue.broker.provider_settings import LlmOverride, ProviderSettings, with_openai
 from retinue.broker.running_store import running_store_url
 from retinue.broker.settings_faults import fault_of_file, first_fault, misspelt_variables
@@ -38,7 +38,8 @@ from retinue.broker.settings_sections import (
 )
 from retinue.broker.tool_settings import AgentSpecSettings, McpSettings, RemoteToolSettings
 from retinue.contract.errors import SettingsError
-from retinue.store.urls import ServerAddress, names_one_server, without_password
+from retinue.store.sentinel_urls import StoreAddress, names_store, parse_store_url
+from retinue.store.urls import without_password
 
 CONFIG_FILE = "retinue.toml"
 """Read from the working directory, unless RETINUE_CONFIG names another file."""
@@ -69,7 +70,7 @@ class Settings(BaseSettings):
 
     store_url: str | None = Field(
         default=None,
-        description="Redis 7.0+ or Valkey server that holds the truth. None = the one `retinue up` starts.",
+        description="Redis 7.0+ or Valkey with the truth, or its sentinels. None = that of `retinue up`.",
     )
     broker_url: str | None = Field(
         default=None, description="Celery broker. None = the store's server, which makes a wake-up cheapest."
@@ -257,7 +258,7 @@ class Settings(BaseSettings):
     def _check_broker_url(cls, value: str | None) -> str | None:
         if value is not None and "://" not in value:
             raise ValueError("must be a URL, as in redis://localhost:6379/0")
-        if value is not None and names_one_server(value):
+        if value is not None and names_store(value):
             _check_server_url(value)
         return value
 
@@ -284,7 +285,7 @@ class Settings(BaseSettings):
 
     @property
     def required_store_url(self) -> str:
-        """The store's URL, in redis-py's spelling; that of the user's `retinue up` when store_url is None.
+        """The store's URL, for our own links; that of the user's `retinue up` when store_url is None.
 
         Raises:
             SettingsError: store_url is None, and no `retinue up` runs.
@@ -296,7 +297,7 @@ class Settings(BaseSettings):
                 setting="store_url",
                 mend="set RETINUE_STORE_URL, as in redis://localhost:6379/0, or run `retinue up`",
             )
-        return for_redis(ServerAddress.parse(url))
+        return for_links(parse_store_url(url))
 
     @property
     def required_broker_url(self) -> str:
@@ -305,17 +306,23 @@ class Settings(BaseSettings):
         Raises:
             SettingsError: broker_url and store_url are None, and no `retinue up` runs.
         """
+        address = self.broker_address
+        return for_kombu(address) if address is not None else self.broker_url or ""
+
+    @property
+    def broker_address(self) -> StoreAddress | None:
+        """Where the broker is; None = it is neither a Redis nor a Valkey. Raises as `required_broker_url`."""
         url = self.broker_url or self.required_store_url
-        return for_kombu(ServerAddress.parse(url)) if names_one_server(url) else url
+        return parse_store_url(url) if names_store(url) else None
 
     @property
     def same_server(self) -> bool:
         """Whether broker and store are one server and database, so that a script may push wake-ups itself."""
         if self.broker_url is None:
             return True
-        if self.store_url is None or not names_one_server(self.broker_url):
+        if self.store_url is None or not names_store(self.broker_url):
             return False
-        return place(ServerAddress.parse(self.broker_url)) == place(ServerAddress.parse(self.store_url))
+        return place(parse_store_url(self.broker_url)) == place(parse_store_url(self.store_url))
 
     @property
     def default_provider_name(self) -> str | None:
@@ -345,7 +352,7 @@ class Settings(BaseSettings):
 
 def _check_server_url(url: str) -> None:
     try:
-        ServerAddress.parse(url)
+        parse_store_url(url)
     except SettingsError as error:
         # pydantic adds which setting it is to a ValueError only; `first_fault` the mend.
         raise ValueError(error.message) from None

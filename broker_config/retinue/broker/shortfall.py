@@ -6,10 +6,10 @@ import logging
 from collections import Counter
 from typing import Final
 
-from retinue.broker.backlog import Backlog, known_queues, waited_in
+from retinue.broker.backlog import Backlog, QueuedRun, known_queues, waited_in
 from retinue.broker.catalogue import AsyncCatalogue
 from retinue.broker.links import Pipelines, run_pipeline
-from retinue.broker.resending import resend
+from retinue.broker.resending import LONGEST_BACKOFF_MS, resend
 from retinue.broker.routes import queue_keys
 from retinue.broker.settings import Settings
 from retinue.broker.wakeups import Wakes
@@ -65,11 +65,8 @@ class Shortfall:
         snapshot = await self._catalogue.snapshot(fresh=True)
         for queue, count in sorted(lasting.items()):
             page = await self._backlog.page(queue, min(count, MOST_RESENT))
-            # What came since the last look is not missing: it is on its way.
-            waiting = [
-                run for run in page if run.since_ms <= before_ms and run.not_before_ms <= self._looked_ms
-            ]
-            sent = await resend(self._store, self._waker, waiting, snapshot)
+            waiting = [run for run in page if _is_due(run, before_ms, self._looked_ms)]
+            sent = await resend(self._store, self._waker, waiting, snapshot, queue=queue, broker=self._broker)
             if sent:
                 _log.info("wakeups.resent queue=%s count=%d", queue, sent)
 
@@ -92,3 +89,15 @@ class Shortfall:
         for (queue, _), count in zip(lists, counts[len(runs) :], strict=True):
             messages[queue] += count
         return int(seconds) * 1000 + int(micros) // 1000, queued - messages
+
+
+def _is_due(run: QueuedRun, before_ms: int, now_ms: int) -> bool:
+    """Whether a run's wake-up may be sent again.
+
+    What came since the last look is not missing, but on its way; and what lies further ahead than any
+    back-off was noted before the server's clock was put back.
+    """
+    ahead_ms = now_ms + LONGEST_BACKOFF_MS
+    is_on_its_way = before_ms < run.since_ms <= ahead_ms
+    is_held_back = now_ms < run.not_before_ms <= ahead_ms
+    return not is_on_its_way and not is_held_back

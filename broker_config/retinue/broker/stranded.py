@@ -39,6 +39,7 @@ class Stranded:
 
     Args:
         store, link: The store, for operations and for plain commands.
+        broker: Where private queues are; None = not on a Redis.
         waker: Sends wake-ups.
         settings: Of this process.
         every_s: Seconds between looks; 0 = at each call.
@@ -49,6 +50,7 @@ class Stranded:
         self,
         store: AsyncStore,
         link: Pipelines,
+        broker: Pipelines | None,
         waker: Wakes,
         settings: Settings,
         *,
@@ -57,6 +59,7 @@ class Stranded:
     ) -> None:
         self._store = store
         self._link = link
+        self._broker = broker
         self._unserved_s = unserved_s
         self._unserved: dict[str, float] = {}
         self._waker = waker
@@ -94,14 +97,14 @@ class Stranded:
                 _log.warning("runs.no_worker queue=%s count=%d", queue, sum(marked))
             # The message of such a run may be gone: a worker that could not run it has taken it.
             stuck = [run for run in page if run.lacks_worker or queue in passed_by]
-            await resend(self._store, self._waker, stuck, snapshot)
+            await resend(self._store, self._waker, stuck, snapshot, queue=queue, broker=self._broker)
             if not page and queue in self._unserved:
                 await asyncio.gather(*(self._forget(number, queue) for number in waited.get(queue, ())))
 
     def _passed_by(self, queues: Iterable[str], snapshot: CatalogueSnapshot) -> set[str]:
         """The queues that nobody has served for long enough."""
         now = time.monotonic()
-        served = {queue for worker in snapshot.workers.values() for queue in worker.queues}
+        served = {queue for worker in snapshot.takers for queue in worker.queues}
         self._unserved = {queue: self._unserved.get(queue, now) for queue in queues if queue not in served}
         return {queue for queue, since in self._unserved.items() if now - since >= self._unserved_s}
 

@@ -9,7 +9,8 @@ memory limit that bookkeeping ends the worker. What differs:
   and a message that was popped but cannot be delivered is put back, also at a memory limit;
 - a message that cannot be read, or whose handler fails, costs that message and not the rest of the pop.
   kombu counts KeyError as a lost connection, so without this it would also look like one;
-- declaring queues, and renewing their bindings, is not refused at a memory limit.
+- declaring queues, and renewing their bindings, is not refused at a memory limit;
+- a consumer whose broker is away looks for it every second at the latest.
 
 The overridden methods are kombu's private ones: kombu is pinned to one minor series, and each has a
 test.
@@ -251,6 +252,23 @@ class BrokerConnection(Connection):
     A setting such as `broker_transport` would be forgotten there, be ignored for unix sockets, and show
     as the URL's scheme, by which Flower chooses how to ask for queue lengths.
     """
+
+    def _ensure_connection(
+        self,
+        *args: Any,
+        interval_start: float = 0.05,
+        interval_step: float = 0.2,
+        interval_max: float = 1.0,
+        **kwargs: Any,
+    ) -> Any:
+        # Celery's consumer names no pauses, and kombu's own are 2, 4 ... 30 s: a worker would come back long
+        # after its broker.
+        pauses: dict[str, Any] = {
+            "interval_start": interval_start,
+            "interval_step": interval_step,
+            "interval_max": interval_max,
+        }
+        return super()._ensure_connection(*args, **pauses, **kwargs)
 
     def get_transport_cls(self) -> type[Any] | None:
         own = _TRANSPORTS.get(self.transport_cls)

@@ -6,7 +6,8 @@ package imports it, and the client re-exports what callers need.
 
 from .canonical import canonical_json
 from .classification import ErrorClassification
-from .document import SENSITIVE_FIELDS, document_digest, document_name, server_tools
+from .dead_letter import DeadLetter
+from .document import SENSITIVE_FIELDS, document_digest, document_name, document_tools, server_tools
 from .errors import (
     AgentSpecError,
     DeclarationError,
@@ -122,6 +123,7 @@ __all__ = [
     "TRANSITIONS",
     "WORKING_DIRECTORY_MAX_CHARS",
     "AgentSpecError",
+    "DeadLetter",
     "DecisionRefusal",
     "DeclarationError",
     "ErrorClassification",
@@ -167,6 +169,7 @@ __all__ = [
     "coerce_handle",
     "document_digest",
     "document_name",
+    "document_tools",
     "is_run_id",
     "new_run_id",
     "parse_request_id",

@@ -35,6 +35,7 @@ SENSITIVE_FIELDS: Final = frozenset(
 )
 """What Agent Spec calls sensitive, of whichever component."""
 
+_OWN_TOOLS: Final = ("ClientTool", "RemoteTool", "MCPTool")
 _NAMED_VALUES: Final = ("headers", "query_params", "env")
 _KIND: Final = "component_type"
 _REFERENCE: Final = "$component_ref"
@@ -87,6 +88,22 @@ def server_tools(document: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+def document_tools(document: Mapping[str, JsonValue]) -> dict[str, tuple[str, ...]]:
+    """The tools that the document brings along, by the toolset under which launches grant them.
+
+    Each is a toolset of its own; a toolbox is one, whose tools are known as far as its filter names them.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for item in components(document):
+        name = str(item.get("name"))
+        if item[_KIND] in _OWN_TOOLS:
+            found[name] = (name,)
+        elif item[_KIND] == "MCPToolBox":
+            wishes = item.get("tool_filter")
+            found[name] = (name, *map(_wished, wishes if isinstance(wishes, list) else ()))
+    return found
+
+
 def components(value: object) -> Iterator[Mapping[str, JsonValue]]:
     """Every component of a document, outermost first."""
     if isinstance(value, Mapping):
@@ -98,6 +115,10 @@ def components(value: object) -> Iterator[Mapping[str, JsonValue]]:
     elif isinstance(value, list):
         for item in cast("list[object]", value):
             yield from components(item)
+
+
+def _wished(item: JsonValue) -> str:
+    return str(item.get("name")) if isinstance(item, dict) else str(item)
 
 
 def _entry(document: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:

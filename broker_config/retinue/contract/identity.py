@@ -36,8 +36,8 @@ class Remembered(Generic[V]):
         self._kept[kept.key] = kept
 
     def _forget(self, ended: weakref.ref[object]) -> None:
-        if isinstance(ended, _Kept):
-            self._kept.pop(ended.key, None)
+        # Without a look at its class: when the interpreter ends, names of modules go before objects.
+        self._kept.pop(ended.key, None)  # pyright: ignore[reportAttributeAccessIssue] - always a _Kept
 
 
 class _Kept(weakref.ref[object], Generic[V]):

@@ -43,6 +43,7 @@ class SubagentStatus:
     model: str | None = None  # pinned at the first boundary; None = not yet, or none
     provider: str | None = None  # likewise
     continues: str | None = None  # id of the run whose conversation it goes on with
+    replays: str | None = None  # id of the run whose dead letter it was launched from
     pending: int = 0  # what the run itself asks of a human now; `pending` tells it, and of those below
 
     @classmethod
@@ -69,6 +70,7 @@ class SubagentStatus:
             "model": self.model,
             "provider": self.provider,
             "continues": self.continues,
+            "replays": self.replays,
             "pending": self.pending,
         }
 

@@ -8,10 +8,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from retinue.contract.errors import StoreUnavailableError
 from retinue.store import wire
 from retinue.store.backoff import Backoff
-from retinue.store.connection import Connection, open_connection
+from retinue.store.connection import Connection
 from retinue.store.dial import Dial
 from retinue.store.interest import Flag, Interest, Interests, Place
 from retinue.store.pulse import LINGER_S, PING_EVERY_S, Pulse
+from retinue.store.reaching import reach
 from retinue.store.subscription import BACKOFF_FIRST_S, BACKOFF_MAX_S
 from retinue.store.wire import ConnectionCut
 
@@ -164,7 +165,7 @@ class _Listener:
                     self._wanted.clear()
                     await self._wanted.wait()
                 try:
-                    connection = await open_connection(self._owner.dial, on_push=self._receive)
+                    connection = await reach(self._owner.dial, on_push=self._receive)
                 except StoreUnavailableError:
                     self.interests.connect_failed()
                     await asyncio.sleep(backoff.next_s())

@@ -5,13 +5,16 @@ doubt about the order of its replies it is thrown away.
 """
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from retinue.contract.errors import StoreUnavailableError
-from retinue.store import wire
+from retinue.store import keepalive, wire
 from retinue.store.dial import Dial
+from retinue.store.keepalive import Ear, keep_alive
+from retinue.store.urls import ServerAddress
 from retinue.store.wire import ConnectionCut, ReplyTimeout
 
 _Waiting = tuple["asyncio.Future[Any]", int | None, float]
@@ -46,6 +49,8 @@ class Connection(asyncio.Protocol):
         self._collected: list[Any] = []
         self._watchdog: asyncio.TimerHandle | None = None
         self._ended: ConnectionCut | None = None
+        self._heard_at = loop.time()
+        self._ear: Ear | None = None
         self.ended = asyncio.Event()
         """Set once it is of no more use."""
 
@@ -53,6 +58,29 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         """Whether commands may still be sent on it."""
         return self._ended is None and self._transport is not None
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether something has come that the loop has not read yet, while no reply is under way: an end."""
+        return not self._waiting and self._ear is not None and self._ear.hears()
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing has come for so long that the server may be gone."""
+        return self._loop.time() - self._heard_at >= keepalive.ASK_AFTER_S
+
+    async def answers(self, limit_s: float) -> bool:
+        """Whether the server is there; one that does not answer a PING ends the connection.
+
+        Args:
+            limit_s: Seconds for the answer.
+        """
+        try:
+            async with asyncio.timeout(limit_s):
+                await self.request(wire.pack(("PING",)))
+        except (TimeoutError, ConnectionCut):
+            self.abort(ConnectionCut("the server has gone silent"))
+        return self.usable
 
     def request(self, packed: bytes, count: int | None = None) -> "asyncio.Future[Any]":
         """Send one command, or several as one block.
@@ -117,9 +145,14 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        opened = transport.get_extra_info("socket")
+        self._ear = Ear(opened.fileno())
+        if opened.family != getattr(socket, "AF_UNIX", None):
+            keep_alive(opened)
 
     def data_received(self, data: bytes) -> None:
         reader, waiting = self._reader, self._waiting
+        self._heard_at = self._loop.time()
         try:
             reader.feed(data)
             while (reply := reader.gets()) is not wire.INCOMPLETE:
@@ -147,6 +180,9 @@ class Connection(asyncio.Protocol):
         except wire.ProtocolError as error:
             self.abort(ConnectionCut(f"the server does not speak RESP: {error}"))
 
+    def eof_received(self) -> None:
+        self.abort(ConnectionCut("the server closed the connection"))
+
     def connection_lost(self, exc: Exception | None) -> None:
         self.abort(ConnectionCut(f"connection lost: {exc}" if exc else "the server closed the connection"))
 
@@ -171,14 +207,16 @@ class Connection(asyncio.Protocol):
 
 async def open_connection(
     dial: Dial,
+    address: ServerAddress,
     *,
     on_write: Callable[[], None] = lambda: None,
     on_push: Callable[[Any], None] | None = None,
 ) -> Connection:
-    """Connect and get in.
+    """Connect to a server and get in.
 
     Args:
-        dial: Where and how.
+        dial: How.
+        address: Where.
         on_write: Called for each write.
         on_push: Called with each reply that nobody asked for, after the greeting.
 
@@ -186,7 +224,6 @@ async def open_connection(
         StoreUnavailableError: The server cannot be reached, is not ready or refuses the credentials.
     """
     loop = asyncio.get_running_loop()
-    address = dial.address
     connection = Connection(loop, dial.timeout_s, on_write, on_push)
     try:
         async with asyncio.timeout(dial.connect_timeout_s):
@@ -195,7 +232,7 @@ async def open_connection(
             else:
                 tls = address.tls.context() if address.tls is not None else None
                 await loop.create_connection(lambda: connection, address.host, address.port, ssl=tls)
-            commands = wire.greeting(address, dial.client_name)
+            commands = wire.greeting(address, dial.client_name, ask_role=dial.wants_primary)
             replies = await connection.request(b"".join(map(wire.pack, commands)), len(commands))
         wire.check_greeting(address, commands, replies)
     except BaseException as error:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from retinue.store import wire
-from retinue.store.urls import ServerAddress
+from retinue.store.sentinel_urls import SentinelAddress, StoreAddress, parse_store_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,13 +11,13 @@ class Dial:
     """Where to connect, under what name and how long to wait.
 
     Args:
-        address: The server.
+        address: The server, or the service whose primary is meant.
         client_name: What CLIENT LIST shows, fit for CLIENT SETNAME; None = nothing.
         connect_timeout_s: Seconds for connecting: name lookup, TLS and greeting included.
         timeout_s: Seconds for each later reply.
     """
 
-    address: ServerAddress
+    address: StoreAddress
     client_name: str | None
     connect_timeout_s: float
     timeout_s: float
@@ -29,7 +29,7 @@ class Dial:
         """The dial for a URL.
 
         Args:
-            url: As ``ServerAddress.parse`` reads it.
+            url: As ``parse_store_url`` reads it.
             client_name: Any text; what CLIENT SETNAME refuses is replaced.
             connect_timeout_s: As above.
             timeout_s: As above; None = as long as connecting.
@@ -37,6 +37,11 @@ class Dial:
         Raises:
             SettingsError: The URL cannot be read.
         """
-        address = ServerAddress.parse(url)
+        address = parse_store_url(url)
         reply_s = connect_timeout_s if timeout_s is None else timeout_s
         return cls(address, wire.client_name_for(client_name), connect_timeout_s, reply_s)
+
+    @property
+    def wants_primary(self) -> bool:
+        """Whether the server must say itself that it is a primary: a sentinel's word may be out of date."""
+        return isinstance(self.address, SentinelAddress)

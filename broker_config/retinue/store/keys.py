@@ -16,8 +16,9 @@
 | T run:<id>:a | hash | asked of a human: slot -> JSON, !slot -> what became of it | as the record |
 | T run:<id>:s | hash | steers: t<n> text, i<n> id, #<id> disposition | as the record |
 | T run:<id>:pg | list | tool progress, the newest 200 | as the record |
-| T th:<thread> | list | messages, JSON in the model API's format | none while its run lives; then its own |
+| T th:<thread> | list | messages in a model API's format | none while its conversation lives, then its own |
 | T th:<thread>:ow | string | the agent that it was last handed off to | as the thread |
+| T th:<thread>:ps | set | those of the pairs that wrote to each other in this conversation | as the thread |
 | T th:<thread>:by | string | the live run that writes to it, unless named after it | deleted at its end |
 | T tree:<root> | hash | n runs ever, live runs, mx cap | none while live > 0, then result_ttl |
 | T tree:<root>:ev | list | events; an event's sequence is its index | as the tree |
@@ -27,6 +28,8 @@
 | T tree:<root>:live | zset, score 0 | "path id" of live runs; by text, parents first | empties itself |
 | T tree:<root>:ask | zset, score 0 | "path id" of runs that ask a human | empties itself |
 | T corr:<digest> | string | run id of a (session, correlation id) | none while live, then result_ttl |
+| T dead | zset | runs that were given up -> when, ms | a week from the last; the newest 1,000 |
+| T dead:<id> | hash | the letter: fields of its record, and req, its launch as JSON | a week |
 | T sess:<session> | zset | root runs by creation, ms | renewed by each launch, which drops expired ones |
 | P tenants | zset | tenant -> ms of its last launch, to find a revoked run's | each 30 days |
 | P due | zset | tenant/run -> ms of the next thing to do (0 = now) | empties itself |
@@ -34,6 +37,7 @@
 | P queues | set | where runs wait, or have waited | empty ones that nobody serves, by the reaper |
 | P own:<process> | set | tenant/run claimed by a process | empties itself; a dead owner's by the reaper |
 | retinue:lease:<process> | string, PX | a process's sign of life | lease_seconds, renewed by its sidecar |
+| retinue:drain:<process> | string | a process was asked to drain | an hour |
 | retinue:workers | hash | process -> what it advertises, JSON | removed by its owner or the reaper |
 | retinue:gone | zset | process -> when it was removed there, epoch s | an hour; trimmed by the next |
 | retinue:catalogue | hash | name -> what was last advertised, JSON | ignored after 30 days |
@@ -52,7 +56,8 @@ steers accepted/delivered/handed out, cs steerable (l loop, o object), tin/tout/
 output, cached, reasoning), t:<tool> calls, dg spec digest, doc digest of the Agent Spec document that
 the agent stands in (absent: workers have the agent), md/pv its model and provider, na open requests to
 a human (absent: never asked), th thread, tt thread TTL s, gr messages sent in the group that it owns,
-ho handoffs, cn the run that it continues, se epoch of the last suspension, ttl result TTL s,
+gc the run that owns the group for which it was sent a message, ho handoffs, cn the run that it
+continues, ry the run whose dead letter it replays, se epoch of the last suspension, ttl result TTL s,
 cr/sa/up/fi created, started, updated, finished ms, cls error class.
 """
 
@@ -68,6 +73,8 @@ GONE = "retinue:gone"
 CATALOGUE = "retinue:catalogue"
 KEYRING = "retinue:keyring"
 REAPER = "retinue:reaper"
+BARRIER_CHANNEL = "retinue:barrier"
+"""A channel without listeners: what is published there is only to go through replication."""
 
 
 def tenant_prefix(tenant: str, partition: int) -> str:
@@ -108,6 +115,11 @@ def thread(tenant: str, run_id: str, thread_id: str) -> str:
     return tenant_prefix(tenant, partition_of_run(run_id)) + "th:" + thread_id
 
 
+def dead_letters(tenant: str, partition: int) -> str:
+    """Which runs of a tenant were given up, in one partition."""
+    return tenant_prefix(tenant, partition) + "dead"
+
+
 def member(tenant: str, run_id: str) -> str:
     """How a run stands in the indexes that tenants share."""
     return f"{tenant}/{run_id}"
@@ -136,6 +148,11 @@ def process_channel(process: str) -> str:
 
 def lease(process: str) -> str:
     return f"retinue:lease:{process}"
+
+
+def drain(process: str) -> str:
+    """Where it stands that a worker process was asked to drain."""
+    return f"retinue:drain:{process}"
 
 
 def due(partition: int) -> str:

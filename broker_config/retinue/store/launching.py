@@ -84,6 +84,7 @@ class NewRun:
         background: The parent's model launched it and does not wait: its end is kept for the parent.
         lacks_worker: No live worker is known to run it: it says so from the start, and is woken all the same.
         continues: The run whose conversation it goes on with, or None.
+        replays: The run whose dead letter it is launched from, and takes away; or None.
     """
 
     run_id: str
@@ -113,6 +114,7 @@ class NewRun:
     document: str | None = None
     background: bool = False
     continues: str | None = None
+    replays: str | None = None
 
     def argv(self) -> tuple[str | bytes | int, ...]:
         return (
@@ -142,6 +144,7 @@ class NewRun:
             (Phase.NO_WORKER if self.lacks_worker else Phase.QUEUED).value,
             self.document or "",
             self.continues or "",
+            self.replays or "",
         )
 
 
@@ -204,7 +207,16 @@ class ThreadBusy:
     run_id: str
 
 
-LaunchReply = Launched | DuplicateCorrelation | IdConflict | ParentRefused | LimitReached | ThreadBusy
+@dataclass(frozen=True, slots=True)
+class LetterGone:
+    """There is no dead letter of the run that was to be replayed, or no longer."""
+
+    run_id: str
+
+
+LaunchReply = (
+    Launched | DuplicateCorrelation | IdConflict | ParentRefused | LimitReached | ThreadBusy | LetterGone
+)
 
 
 def launch(
@@ -272,6 +284,8 @@ def _parse(reply: Any) -> LaunchReply:
             return LimitReached(text(reply[1]), int(reply[2]), int(reply[3]))
         case "BUSY":
             return ThreadBusy(text(reply[1]))
+        case "NO_LETTER":
+            return LetterGone(text(reply[1]))
         case "DEPTH":
             return LimitReached("max_depth", int(reply[1]), None)
         case _:

@@ -14,13 +14,17 @@ from typing import Any
 from retinue.contract.errors import StoreError, StoreUnavailableError
 from retinue.store import wire
 from retinue.store.backoff import Backoff
-from retinue.store.connection import Connection, open_connection
+from retinue.store.connection import Connection
 from retinue.store.dial import Dial
+from retinue.store.reaching import reach
 from retinue.store.script import Script
 from retinue.store.wire import Argument, ConnectionCut, Reply, ReplyTimeout
 
 _BACKOFF_FIRST_S = 0.05
 _BACKOFF_MAX_S = 1.0
+_CONNECT_MIN_S = 0.05
+_TURNS_TO_READ = 3
+"""Turns of the loop in which it reads what has come on a socket, and acts on its end."""
 
 
 class AsyncLink:
@@ -30,7 +34,7 @@ class AsyncLink:
     from several event loops; each has its own connection.
 
     Args:
-        url: The server, as ``ServerAddress.parse`` reads it.
+        url: The server, as ``parse_store_url`` reads it.
         client_name: What CLIENT LIST shows; None = nothing.
         connect_timeout_s: Seconds for connecting, greeting included.
         timeout_s: Seconds for each reply; a connection that takes longer is dropped.
@@ -184,12 +188,21 @@ class AsyncLink:
         if lane is None or lane.loop is not asyncio.get_running_loop() or lane.pid != os.getpid():
             return None
         connection = lane.connection
-        return connection if connection is not None and connection.usable else None
+        return connection if connection is not None and self._is_fit(connection) else None
+
+    def _is_fit(self, connection: Connection) -> bool:
+        if not connection.usable or connection.silent:
+            return False
+        # Who repeats nothing wants to know what was sent: nothing, if the server had hung up before.
+        return self.retries > 0 or not connection.has_unread
 
     async def _connected(self) -> Connection:
         lane = self._lane_of(asyncio.get_running_loop())
         connection = lane.connection
-        if connection is not None and connection.usable:
+        if connection is not None and connection.has_unread:
+            for _ in range(_TURNS_TO_READ):
+                await asyncio.sleep(0)
+        if connection is not None and self._is_fit(connection):
             return connection
         return await lane.connect()
 
@@ -239,13 +252,15 @@ class _Lane:
         return outcome
 
     async def _connect(self) -> Connection | StoreUnavailableError:
-        dial = self._link.dial
+        dial, kept = self._link.dial, self.connection
+        ends_at = self.loop.time() + dial.connect_timeout_s
         try:
-            delay_s = self._not_before - self.loop.time()
-            if delay_s > 0:
+            if kept is not None and kept.usable and await kept.answers(dial.connect_timeout_s / 2):
+                return kept
+            if (delay_s := self._not_before - self.loop.time()) > 0:
                 await asyncio.sleep(delay_s)
-                dial = replace(dial, connect_timeout_s=dial.connect_timeout_s - delay_s)
-            connection = await open_connection(dial, on_write=self._link.count_write)
+            dial = replace(dial, connect_timeout_s=max(ends_at - self.loop.time(), _CONNECT_MIN_S))
+            connection = await reach(dial, on_write=self._link.count_write)
         except StoreUnavailableError as error:
             self._not_before = self.loop.time() + self._backoff.next_s() * random.uniform(0.5, 1.0)
             return error

@@ -2,7 +2,9 @@
 
 from retinue.store.wire import ConnectionCut
 
-PING_EVERY_S = 10.0
+PING_EVERY_S = 4.0
+"""Seconds between signs of life: a connection that died silently is found within twice as many."""
+
 LINGER_S = 5.0
 _TICK_MIN_S = 0.05
 

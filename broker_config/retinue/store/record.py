@@ -95,6 +95,10 @@ class Record:
     def epoch(self) -> int:
         return self._integer("ep")
 
+    def belongs_to(self, epoch: int, token: str) -> bool:
+        """Whether the attempt with this fence may write to the run."""
+        return self.epoch == epoch and self.fields.get("tok") == token
+
     @property
     def owner(self) -> str | None:
         return self.fields.get("own") or None
@@ -167,6 +171,11 @@ class Record:
     def continues(self) -> str | None:
         """The run whose conversation it goes on with."""
         return self.fields.get("cn") or None
+
+    @property
+    def replays(self) -> str | None:
+        """The run whose dead letter it was launched from."""
+        return self.fields.get("ry") or None
 
     @property
     def follows_suspension(self) -> bool:

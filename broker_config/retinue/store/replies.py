@@ -84,7 +84,8 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class NotClaimed:
-    """Nothing to do here: GONE, NOT_QUEUED (another wake-up was first) or NOT_CAPABLE (`detail` = agent)."""
+    """Nothing to do here: GONE, NOT_QUEUED (another wake-up was first), NOT_CAPABLE (`detail` = agent) or
+    SUSPECT (a process was lost with it: it may only run alone)."""
 
     reason: str
     detail: str

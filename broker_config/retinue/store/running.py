@@ -14,6 +14,7 @@ from typing import Any
 from retinue.contract import ErrorClassification, EventType, Phase, SubagentState
 from retinue.store.asking import Asked
 from retinue.store.call import RunKey, ScriptCall, mapping, on_run, text, texts, unexpected
+from retinue.store.dead_letters import KEPT_S, MOST_KEPT
 from retinue.store.record import Record, WakeUp, parse_wake_up
 from retinue.store.replies import (
     Approved,
@@ -38,7 +39,9 @@ PROGRESS_KEPT = 200
 """Progress messages kept per run, the newest."""
 
 
-def claim(run: RunKey, *, token: str, process: str, capable: str) -> ScriptCall[Claimed | NotClaimed | Ended]:
+def claim(
+    run: RunKey, *, token: str, process: str, capable: str, alone: bool = False
+) -> ScriptCall[Claimed | NotClaimed | Ended]:
     """Takes a queued run.
 
     Args:
@@ -46,6 +49,7 @@ def claim(run: RunKey, *, token: str, process: str, capable: str) -> ScriptCall[
         token: Random, new for each claim; a repeat under it gets the same answer.
         process: The claiming process.
         capable: The agents that it runs, as `capability` writes them.
+        alone: The process runs nothing else beside it: it may have a suspect.
 
     Raises:
         ValueError: The token is empty.
@@ -69,12 +73,12 @@ def claim(run: RunKey, *, token: str, process: str, capable: str) -> ScriptCall[
                 )
             case "ENDED":
                 return _ended(run, reply)
-            case "GONE" | "NOT_QUEUED" | "NOT_CAPABLE" as reason:
+            case "GONE" | "NOT_QUEUED" | "NOT_CAPABLE" | "SUSPECT" as reason:
                 return NotClaimed(reason, text(reply[1]) if len(reply) > 1 else "")
             case _:
                 raise unexpected("claim", reply)
 
-    return on_run("claim", run, (token, process, capable), parse)
+    return on_run("claim", run, (token, process, capable, int(alone)), parse)
 
 
 def capability(loops: Sequence[str], objects: Sequence[str]) -> str:
@@ -331,7 +335,7 @@ def take_over(
                 raise unexpected("take_over", reply)
 
     how = "dead" if dead else "idle" if counted else "stopping"
-    return on_run("take_over", run, (process, how, losses_before_end), parse)
+    return on_run("take_over", run, (process, how, losses_before_end, KEPT_S, MOST_KEPT), parse)
 
 
 def _ended(run: RunKey, reply: Any) -> Ended:

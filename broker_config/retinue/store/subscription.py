@@ -19,6 +19,7 @@ from retinue.store.backoff import Backoff
 from retinue.store.dial import Dial
 from retinue.store.interest import Flag, Interest, Interests, Place
 from retinue.store.pulse import LINGER_S, PING_EVERY_S, Pulse
+from retinue.store.reaching import reach_sync
 from retinue.store.sync_connection import SyncConnection
 
 BACKOFF_FIRST_S = 0.05
@@ -62,7 +63,7 @@ class Subscriptions:
     The thread and the connection start with the first watch. A forked child starts its own.
 
     Args:
-        url: The server, as ``ServerAddress.parse`` reads it.
+        url: The server, as ``parse_store_url`` reads it.
         client_name: What CLIENT LIST shows; None = nothing.
         connect_timeout_s: Seconds for connecting, and for the server's confirmation.
         linger_s: Seconds a channel stays subscribed to after its last watch ended.
@@ -222,7 +223,7 @@ class _Listener:
                 self._sleep(None)
                 continue
             try:
-                connection = SyncConnection(self._dial)
+                connection = reach_sync(self._dial)
             except StoreUnavailableError:
                 with self._lock:
                     self._interests.connect_failed()

@@ -5,35 +5,36 @@ import ssl
 import time
 
 from retinue.contract.errors import StoreUnavailableError
-from retinue.store import wire
+from retinue.store import keepalive, wire
 from retinue.store.dial import Dial
+from retinue.store.keepalive import Ear, keep_alive
 from retinue.store.urls import ServerAddress
 from retinue.store.wire import ConnectionCut, Reply, ReplyTimeout
 
 _RECEIVE_BYTES = 65536
-_SURELY_OPEN_S = 0.05
 
 
 class SyncConnection:
     """Sends a block of commands and waits for all of its replies.
 
     Args:
-        dial: Where and how; its time for a reply is for all replies of one block.
+        dial: How; its time for a reply is for all replies of one block.
+        address: Where.
         connect_timeout_s: Seconds for connecting; None = the dial's.
 
     Raises:
         StoreUnavailableError: The server cannot be reached, is not ready or refuses the credentials.
     """
 
-    def __init__(self, dial: Dial, connect_timeout_s: float | None = None) -> None:
-        address = dial.address
+    def __init__(self, dial: Dial, address: ServerAddress, connect_timeout_s: float | None = None) -> None:
         connect_s = dial.connect_timeout_s if connect_timeout_s is None else connect_timeout_s
         self.timeout_s = dial.timeout_s
         self.reader = wire.new_reader()
         self._used_at = 0.0
         self.socket = _open_socket(address, connect_s)
+        self._ear = Ear(self.socket.fileno())
         try:
-            commands = wire.greeting(address, dial.client_name)
+            commands = wire.greeting(address, dial.client_name, ask_role=dial.wants_primary)
             packed = b"".join(map(wire.pack, commands))
             replies = self.exchange(packed, len(commands), connect_s)
             wire.check_greeting(address, commands, replies)
@@ -129,8 +130,7 @@ class SyncConnection:
         """Whether it is open, in step and silent: an idle connection with something to read has ended."""
         if self.socket.fileno() < 0 or self.reader.has_data():
             return False
-        # To look costs as much as to send; an end within so short a time is as good as one in flight.
-        if time.monotonic() - self._used_at < _SURELY_OPEN_S:
+        if not self._ear.hears():
             return True
         try:
             self.socket.setblocking(False)
@@ -141,6 +141,20 @@ class SyncConnection:
             pass
         self.close()
         return False
+
+    def answers(self, limit_s: float) -> bool:
+        """Whether the server is there; after a silence it is asked, and an unanswered question closes this.
+
+        Args:
+            limit_s: Seconds for the answer.
+        """
+        if time.monotonic() - self._used_at < keepalive.ASK_AFTER_S:
+            return True
+        try:
+            self.exchange(wire.pack(("PING",)), 1, limit_s)
+        except ConnectionCut:
+            return False
+        return self.socket.fileno() >= 0
 
     def close(self) -> None:
         """Close the socket; twice does no harm."""
@@ -160,7 +174,7 @@ def _open_socket(address: ServerAddress, connect_timeout_s: float) -> socket.soc
             return opened
         opened = socket.create_connection((address.host, address.port), timeout=connect_timeout_s)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        keep_alive(opened)
         if address.tls is None:
             return opened
         try:

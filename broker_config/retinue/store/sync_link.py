@@ -10,6 +10,7 @@ from typing import Any
 from retinue.contract.errors import StoreError, StoreUnavailableError
 from retinue.store import wire
 from retinue.store.dial import Dial
+from retinue.store.reaching import reach_sync
 from retinue.store.script import Script
 from retinue.store.sync_connection import SyncConnection
 from retinue.store.wire import Argument, ConnectionCut, Reply, ReplyTimeout
@@ -21,7 +22,7 @@ class SyncLink:
     Connections are made when needed, kept, and belong to one process: a forked child makes its own.
 
     Args:
-        url: The server, as ``ServerAddress.parse`` reads it.
+        url: The server, as ``parse_store_url`` reads it.
         client_name: What CLIENT LIST shows; None = nothing.
         connect_timeout_s: Seconds for connecting, greeting included.
         timeout_s: Seconds for each call's reply, and for a free connection.
@@ -136,16 +137,21 @@ class SyncLink:
                 f"{self.dial.address}: all {self.max_connections} connections of this process were busy "
                 f"for {limit_s:.3g} s"
             ) from None
+        kept, connection = connection, None
         try:
-            if connection is None or not connection.usable:
-                connection = None
-                connect_s = _left_s(self.dial.connect_timeout_s, ends_at)
-                connection = SyncConnection(self.dial, connect_s)
+            connection = self._opened(kept, ends_at)
             return connection.exchange(packed, count, _left_s(self.timeout_s, ends_at))
         finally:
             if connection is not None and self._closed:
                 connection.close()
             pool.give_back(connection)
+
+    def _opened(self, kept: SyncConnection | None, ends_at: float | None) -> SyncConnection:
+        """The kept connection if it still works, else a new one; both within the time for connecting."""
+        limit_s, started = _left_s(self.dial.connect_timeout_s, ends_at), time.monotonic()
+        if kept is not None and kept.usable and kept.answers(limit_s / 2):
+            return kept
+        return reach_sync(self.dial, limit_s - (time.monotonic() - started))
 
 
 def _left_s(limit_s: float, ends_at: float | None) -> float:

@@ -143,11 +143,6 @@ class ServerAddress:
         return f"{host}:{self.port} db {self.db}"
 
 
-def names_one_server(url: str) -> bool:
-    """Whether the URL's scheme is one that ``ServerAddress.parse`` reads."""
-    return url.partition("://")[0].lower() in SCHEMES
-
-
 def without_password(url: str) -> str:
     """The URL with every password in it replaced by ``***``, for logs and messages.
 

@@ -15,6 +15,7 @@ from retinue.contract.errors import (
     StoreUnavailableError,
 )
 from retinue.store.script import Script
+from retinue.store.sentinel_urls import StoreAddress
 from retinue.store.urls import ServerAddress
 
 Argument = str | bytes | int | float
@@ -36,7 +37,7 @@ class ReplyTimeout(ConnectionCut):
     """The server did not answer in time; repeating the command would only wait again."""
 
 
-def lost_reply(address: ServerAddress, cut: ConnectionCut) -> StoreUnavailableError:
+def lost_reply(address: StoreAddress, cut: ConnectionCut) -> StoreUnavailableError:
     """What a link raises when it gives up a command that was cut."""
     return StoreUnavailableError(f"{address}: {cut}", sent=True, timed_out=isinstance(cut, ReplyTimeout))
 
@@ -48,6 +49,7 @@ _UNAVAILABLE_CODES = frozenset(
 # After these the same connection stays useless: behind the name there may be another server now.
 _DROP_CODES = frozenset({"READONLY", "MASTERDOWN", "LOADING"})
 _FULL = "max number of clients"
+_OPTIONAL = ("CLIENT", "ROLE")
 _REFUSED_CODES = frozenset({"NOAUTH", "WRONGPASS", "NOPERM", "DENIED"})
 
 
@@ -118,7 +120,9 @@ def is_unknown_script(reply: object) -> bool:
     return isinstance(reply, StoreReplyError) and str(reply).startswith("NOSCRIPT")
 
 
-def greeting(address: ServerAddress, client_name: str | None) -> list[tuple[Argument, ...]]:
+def greeting(
+    address: ServerAddress, client_name: str | None, *, ask_role: bool = False
+) -> list[tuple[Argument, ...]]:
     """What a new connection says first, in one write.
 
     It always ends with a PING: a server that is loading, hung or wants a password shows itself while
@@ -132,6 +136,8 @@ def greeting(address: ServerAddress, client_name: str | None) -> list[tuple[Argu
         commands.append(("CLIENT", "SETNAME", client_name))
     if address.db:
         commands.append(("SELECT", address.db))
+    if ask_role:
+        commands.append(("ROLE",))
     commands.append(("PING",))
     return commands
 
@@ -145,8 +151,10 @@ def check_greeting(
         StoreUnavailableError: It does not let us in (then with a mend), or is not ready.
     """
     for command, reply in zip(commands, replies, strict=True):
-        # The name is for people who read CLIENT LIST; an ACL may forbid it.
-        if isinstance(reply, StoreError) and command[0] != "CLIENT":
+        if command[0] == "ROLE" and isinstance(reply, list) and reply[0] != b"master":
+            raise StoreUnavailableError(f"{address} is not ready: it is no primary, or no longer")
+        # An ACL may forbid both: the name is for people who read CLIENT LIST, and a replica refuses writes.
+        if isinstance(reply, StoreError) and command[0] not in _OPTIONAL:
             text = str(reply)
             refused = text.partition(" ")[0] in _REFUSED_CODES
             # A server with too many clients says so in place of its first reply, and will have room again.

@@ -53,7 +53,9 @@ def test_a_model_cannot_manage(case: Case) -> None:
     document = as_dict(managed(case.agent("boss"), case.agent("clerk"), name="team"))
     document["group_manager"] = as_dict(OpenAiConfig(name="just a model", model_id=case.tag))
 
-    assert "OpenAiConfig 'just a model': Input should be" in refusal(case, document)
+    text = refusal(case, document)
+
+    assert "ManagerWorkers 'team': group_manager: OpenAiConfig 'just a model': Input should be" in text
 
 
 def test_a_version_that_is_older_than_what_the_document_holds_is_named(case: Case) -> None:
@@ -62,8 +64,9 @@ def test_a_version_that_is_older_than_what_the_document_holds_is_named(case: Cas
 
     text = refusal(case, document)
 
-    assert "agentspec_version" in text
-    assert "'swarm'" in text
+    assert (
+        "its agentspec_version 25.4.1 is too old: its component 'swarm' needs 25.4.2 or a later one" in text
+    )
 
 
 def test_a_server_that_wants_a_person_to_log_in_is_refused_with_the_setting_to_use(case: Case) -> None:

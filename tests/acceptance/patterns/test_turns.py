@@ -22,7 +22,7 @@ from tests.acceptance.patterns.groups import (
     users_of,
 )
 
-from retinue.contract import SubagentState
+from retinue.contract import ErrorClassification, SubagentState
 from retinue.testing import Call, ScriptedRequest, Turn, bad_request
 
 ADD, MULTIPLY = (
@@ -252,3 +252,14 @@ def test_a_group_ends_whenever_its_owner_says_something_and_can_be_taken_up_agai
     assert (asked_back.terminal_state, asked_back.summary) == (SubagentState.SUCCEEDED, "What do you want?")
 
     assert case.ended(case.lifecycle.continue_run(handle, "My money")).summary == "paid"
+
+
+def test_what_was_answered_before_a_run_was_cut_stands_in_the_next_turns_history(case: Case) -> None:
+    first, expert = case.agent("first", tools=[ECHO]), case.agent("expert")
+    case.says("first").then(Turn(calls=(Call("echo", {"text": "heard"}),))).reply(everything_heard)
+    cut = case.launch(swarm(first, (first, expert)), max_iterations=1)
+    assert case.ended(cut).error_classification is ErrorClassification.MAX_ITERATIONS
+
+    following = case.lifecycle.continue_run(cut, "Go on.")
+
+    assert case.ended(following).summary == "heard"

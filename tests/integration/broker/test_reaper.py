@@ -7,12 +7,14 @@ import logging
 from typing import Any
 
 import pytest
-from tests.integration.broker.watch import Watch, until
+from tests.integration.broker.watch import TroubledLink, Watch, until
 
 from retinue.broker.reaper import sweep
 from retinue.contract import ErrorClassification, Phase, SubagentState
 from retinue.store import control, keys
 from retinue.store.record import WakeUp
+from retinue.store.store import AsyncStore
+from retinue.testing.proxy import FaultProxy
 
 CANCELLED, INTERRUPTED = SubagentState.CANCELLED, SubagentState.INTERRUPTED
 
@@ -43,6 +45,15 @@ async def test_the_other_takes_over_once_the_election_has_run_out(watch: Watch) 
 
     assert watch.server.get(keys.REAPER) == "p2"
     assert watch.stage.state(run) is INTERRUPTED
+
+
+async def test_an_election_from_before_the_clock_was_put_back_lasts_no_longer_than_any(watch: Watch) -> None:
+    watch.server.set(keys.REAPER, "dead", px=3_600_000)
+
+    await watch.reaper("p1").tick()
+
+    assert watch.server.get(keys.REAPER) == "dead", "it may be alive, and renew"
+    assert 0 < watch.server.pttl(keys.REAPER) <= watch.settings.lease_seconds * 1000
 
 
 async def test_a_deposed_process_acts_no_more(watch: Watch, caplog: pytest.LogCaptureFixture) -> None:
@@ -285,3 +296,24 @@ async def test_a_sweep_goes_through_all_chunks(watch: Watch) -> None:
     assert await sweep(watch.store, watch.waker, root) == 100
     assert watch.link.calls["sweep"] == 3
     assert (await watch.store.run(control.sweep(root))).running == 1
+
+
+async def test_on_a_slow_network_each_part_has_an_election_of_its_own(watch: Watch) -> None:
+    """A process that died is noticed, and a lost message is sent again, however long a tick takes."""
+    watch.settings = watch.settings.model_copy(update={"lease_seconds": 1.5})
+    await watch.worker("p1")
+    dead = await watch.worker("p2")
+    watch.kill(dead)
+    [run] = await watch.queued(1, message=False)
+    with FaultProxy(watch.server.connection_pool.connection_kwargs["port"]) as way:
+        # A lease is as long as 15 round trips: fewer than a tick takes, more than any part of it.
+        way.delay(0.05)
+        direct, watch.link = watch.link, TroubledLink(way.url)
+        watch.store = AsyncStore(watch.link)
+        loop = asyncio.create_task(watch.reaper("p1").run())
+        await until(lambda: watch.messages() == [run.run_id], 30)
+        await until(lambda: not watch.server.hexists(keys.WORKERS, dead), 30)
+        loop.cancel()
+        await asyncio.wait([loop])
+        await watch.link.close()
+        watch.link = direct

@@ -7,6 +7,7 @@ import time
 import pytest
 from tests.integration.broker.watch import Watch
 
+from retinue.broker.resending import MOST_PRIVATE
 from retinue.broker.routes import private_queue, queue_key
 from retinue.broker.shortfall import MOST_RESENT, Shortfall
 from retinue.broker.wakeups import Waker
@@ -174,6 +175,38 @@ async def test_a_run_whose_message_was_taken_by_a_worker_without_its_agent_goes_
     assert watch.messages() == []
 
 
+async def test_what_waits_for_one_busy_worker_does_not_pile_up_in_its_private_queue(watch: Watch) -> None:
+    await watch.worker("p1", agents=["support"])
+    await watch.worker("p2", agents=["support", "researcher"])
+    runs = await watch.queued(1000, message=False, agent="researcher")
+    shortfall = watch.shortfall()
+
+    for _ in range(5):
+        await look(shortfall, 10)
+        watch.over_its_back_off(*runs)
+
+    waiting = watch.messages(private_queue("p2"))
+    assert len(waiting) <= MOST_PRIVATE
+    assert waiting[0] == runs[0].run_id
+
+    watch.drain(private_queue("p2"))
+    for run in waiting:
+        watch.stage.end(RunKey(runs[0].tenant, run))
+    await look(shortfall, 10)
+    assert len(set(watch.messages(private_queue("p2"))) - set(waiting)) == MOST_PRIVATE
+
+
+async def test_a_worker_that_drains_is_sent_nothing(watch: Watch) -> None:
+    await watch.worker("p1", agents=["support"])
+    await watch.worker("p2", agents=["researcher"], draining=True)
+    [run] = await watch.queued(1, message=False, agent="researcher")
+
+    await look(watch.shortfall(), 3)
+
+    assert watch.messages(private_queue("p2")) == []
+    assert watch.stage.record(run).wakeup == 1, "its back-off has not begun"
+
+
 async def test_a_queue_that_nobody_serves_is_passed_by(watch: Watch) -> None:
     await watch.worker("p1", queues=["gpu"])
     [run] = await watch.queued(1, message=False)
@@ -266,3 +299,20 @@ async def test_a_look_of_before_a_break_is_no_evidence(watch: Watch, forget: boo
     await shortfall.look()
 
     assert len(watch.messages()) == (0 if forget else 1)
+
+
+@pytest.mark.parametrize("noted", ["queued", "backed off"])
+async def test_what_was_noted_before_the_clock_was_put_back_holds_nothing_up(
+    watch: Watch, noted: str
+) -> None:
+    await watch.worker("p1")
+    [run] = await watch.queued(1, message=False)
+    ahead_ms = round(time.time() * 1000) + 3_600_000
+    if noted == "queued":
+        watch.queued_at(run, ahead_ms)
+    else:
+        watch.server.hset(run.record, "ra", ahead_ms)
+
+    await look(watch.shortfall())
+
+    assert watch.messages() == [run.run_id]

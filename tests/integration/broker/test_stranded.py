@@ -85,6 +85,16 @@ async def test_where_nobody_seems_to_live_nothing_is_said(watch: Watch) -> None:
     assert phase(watch, run) is Phase.QUEUED
 
 
+async def test_a_worker_that_drains_is_none_that_could_run_it(watch: Watch) -> None:
+    await watch.worker("p1", agents=["support"])
+    await watch.worker("p2", draining=True)
+    [run] = await watch.queued(1, message=True, agent="researcher")
+
+    await watch.stranded().look()
+
+    assert phase(watch, run) is Phase.NO_WORKER
+
+
 async def test_it_looks_only_now_and_then(watch: Watch) -> None:
     await watch.worker("p1", agents=["support"])
     stranded = watch.stranded(every_s=3600.0)

@@ -11,6 +11,7 @@ import pytest
 import redis
 from celery import Celery
 from kombu.entity import Exchange, Queue
+from kombu.exceptions import OperationalError
 from kombu.transport import virtual
 from kombu.transport.redis import SentinelChannel as KombuSentinelChannel
 
@@ -357,7 +358,7 @@ def test_a_message_that_is_no_task_is_kombus_own(desk: Desk) -> None:
         ("redis://localhost:6379/0", transport.Channel),
         ("rediss://localhost:6379/0", transport.Channel),
         ("unix:///run/server.sock?db=2", transport.Channel),
-        ("sentinel://localhost:26379", transport.SentinelChannel),
+        ("sentinel://localhost:26379/mymaster", transport.SentinelChannel),
     ],
 )
 def test_every_redis_url_takes_our_channel(url: str, channel: type) -> None:
@@ -380,6 +381,17 @@ def test_another_broker_keeps_its_own_transport() -> None:
     settings = Settings.read(store_url="redis://localhost:6379/0", broker_url="memory://")
 
     assert create_app(settings).connection().get_transport_cls().__module__ == "kombu.transport.memory"
+
+
+def test_a_consumer_looks_for_a_broker_that_is_away_every_second_at_least() -> None:
+    app = create_app(Settings.read(store_url="redis://127.0.0.1:1/0"))
+    pauses: list[float] = []
+    with app.connection_for_read() as connection, pytest.raises(OperationalError):
+        # As Celery's consumer does, but not for ever.
+        connection.ensure_connection(lambda error, pause_s: pauses.append(pause_s), 3)
+    app.close()
+    assert pauses
+    assert max(pauses) <= 1.0
 
 
 def test_sentinels_channel_has_the_same_changes() -> None:

@@ -89,16 +89,23 @@ class Watch:
         return Shortfall(self.store, self.link, self.link, self.waker, self.settings)
 
     def stranded(self, **options: Any) -> Stranded:
-        return Stranded(self.store, self.link, self.waker, self.settings, **{"every_s": 0.0} | options)
+        return Stranded(
+            self.store, self.link, self.link, self.waker, self.settings, **{"every_s": 0.0} | options
+        )
 
     # Worker processes.
 
     async def worker(
-        self, process: str, *, agents: Sequence[str] = AGENTS, queues: Sequence[str] = ("retinue",)
+        self,
+        process: str,
+        *,
+        agents: Sequence[str] = AGENTS,
+        queues: Sequence[str] = ("retinue",),
+        **fields: Any,
     ) -> str:
         """A process that lives and has advertised itself."""
         entry = WorkerEntry(
-            process, "host", 1, 1.0, tuple(queues), private_queue(process), tuple(agents), slots=4
+            process, "host", 1, 1.0, tuple(queues), private_queue(process), tuple(agents), slots=4, **fields
         )
         advert = {"agents": [{"name": name, "queue": queues[0]} for name in agents], "toolsets": {}}
         await advertise(self.link, entry, advert, [], time.time())

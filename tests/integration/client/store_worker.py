@@ -52,7 +52,8 @@ class StoreWorker:
         agents = ["support", "researcher", "assistant", "object"]
         capable = running.capability(agents, []) if kind == "l" else running.capability([], agents)
         token = token or f"token-{next(self._operations)}"
-        claimed = self.store.run(running.claim(key, token=token, process=PROCESS, capable=capable))
+        call = running.claim(key, token=token, process=PROCESS, capable=capable, alone=True)
+        claimed = self.store.run(call)
         assert isinstance(claimed, Claimed), claimed
         self._lengths[key.run_id] = len(claimed.thread)
         return claimed.fence
@@ -161,6 +162,17 @@ class StoreWorker:
         )
         assert isinstance(ended, Ended), ended
         return ended
+
+    def hand_back(self, run: SubagentHandle | str, fence: Fence) -> None:
+        self.store.run(running.hand_back(self.key(run), fence, self._operation()))
+
+    def give_up(self, run: SubagentHandle | str) -> None:
+        """Is lost with a queued run, again and again until that is given up."""
+        for _ in range(3):
+            self.claim(run)
+            call = running.take_over(self.key(run), process=PROCESS, dead=True, losses_before_end=3)
+            ended = self.store.run(call)
+        assert isinstance(ended, Ended), ended
 
     def complete(self, run: SubagentHandle | str, summary: str = "done") -> None:
         """Claims a queued run and finishes it with one iteration."""

@@ -64,6 +64,28 @@ def test_a_run_that_no_live_worker_can_run_says_so_from_the_start_and_is_woken_a
     assert lifecycle.result(handle).terminal_state == SubagentState.SUCCEEDED
 
 
+def test_a_run_that_was_queued_when_its_last_worker_died_says_so_though_nobody_could_write_it(
+    lifecycle: Any, worker: StoreWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retinue.broker.catalogue.CACHE_S", 0.0)
+    handle = lifecycle.launch(agent="support", goal="x")
+    assert lifecycle.status(handle).phase == "queued"
+    resumed = lifecycle.launch(agent="support", goal="y")
+    worker.hand_back(resumed, worker.claim(resumed))
+    worker.vanish()
+
+    status, other = lifecycle.status(handle), lifecycle.status(resumed)
+    assert (status.state, status.phase) == (SubagentState.PENDING, "no_worker")
+    assert "no live worker runs the agent 'support'" in status.diagnostic
+    assert (other.state, other.phase) == (SubagentState.RUNNING, "queued")
+    assert "no live worker" in other.diagnostic
+    assert ["no live worker" in each.diagnostic for each in lifecycle.list()] == [True, True]
+
+    worker.advertise("support")
+    assert (lifecycle.status(handle).phase, lifecycle.status(handle).diagnostic) == ("queued", None)
+    assert [each.diagnostic for each in lifecycle.list()] == [None, None]
+
+
 def test_the_status_of_a_running_run_shows_what_was_pinned(lifecycle: Any, worker: StoreWorker) -> None:
     handle = lifecycle.launch(agent="support", goal="x")
     fence = worker.claim(handle)

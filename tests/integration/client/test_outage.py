@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from tests.integration.client.conftest import Facades
-from tests.integration.client.cutting_proxy import CuttingProxy
 from tests.integration.client.patience import wait_until
 from tests.integration.client.store_worker import StoreWorker
 
 from retinue.client import ErrorCode, SubagentLifecycleError, SubagentState
+from retinue.testing.proxy import FaultProxy, Loss
 from retinue.testing.servers import PrivateServer
 
 
@@ -69,9 +69,9 @@ def test_a_store_that_died_is_reported_at_once_by_every_call(
     handle = lifecycle.launch(agent="support", goal="x")
     server.kill()
     calls = (
-        # Not a launch first: on a connection that was in use just now, its outcome would be unknown.
-        (lifecycle.status, handle),
+        # On a connection that was in use just now, and yet nothing was sent.
         (lifecycle.launch, {"agent": "support", "goal": "x"}),
+        (lifecycle.status, handle),
         (lifecycle.result, handle),
         (lifecycle.steer, handle, "x"),
         (lifecycle.cancel, handle),
@@ -106,19 +106,19 @@ def test_a_frozen_store_is_reported_within_its_timeout(
 
 
 @pytest.fixture
-def proxy(server: PrivateServer) -> Iterator[CuttingProxy]:
-    made = CuttingProxy(server.port)
+def proxy(server: PrivateServer) -> Iterator[FaultProxy]:
+    made = FaultProxy(server.port)
     yield made
     made.close()
 
 
 def test_a_launch_whose_reply_is_lost_is_repeated_under_the_same_id(
-    proxy: CuttingProxy, worker: StoreWorker, colour: str
+    proxy: FaultProxy, worker: StoreWorker, colour: str
 ) -> None:
     facades = Facades(proxy.url, colour)
     lifecycle = facades()
     lifecycle.launch(agent="support", goal="warm")
-    proxy.lose_replies(3, to=b"EVALSHA")
+    proxy.lose(Loss.REPLY, to=b"EVALSHA", count=3)
     handle = lifecycle.launch(agent="support", goal="x", correlation_id="once")
     assert len(lifecycle.list()) == 2
     assert worker.link.execute("LLEN", "retinue\x06\x166") == 2
@@ -127,13 +127,13 @@ def test_a_launch_whose_reply_is_lost_is_repeated_under_the_same_id(
 
 
 def test_a_steer_whose_reply_is_lost_is_queued_once(
-    proxy: CuttingProxy, worker: StoreWorker, colour: str
+    proxy: FaultProxy, worker: StoreWorker, colour: str
 ) -> None:
     facades = Facades(proxy.url, colour)
     lifecycle = facades()
     handle = lifecycle.launch(agent="support", goal="x")
     assert lifecycle.steer(handle, "one")
-    proxy.lose_replies(1, to=b"EVALSHA")
+    proxy.lose(Loss.REPLY, to=b"EVALSHA")
     assert lifecycle.steer(handle, "two")
     fence = worker.claim(handle)
     assert worker.boundary(handle, fence).steers == ["one", "two"]
@@ -141,13 +141,13 @@ def test_a_steer_whose_reply_is_lost_is_queued_once(
 
 
 def test_a_launch_whose_outcome_stays_unknown_carries_the_handle(
-    proxy: CuttingProxy, server: PrivateServer, worker: StoreWorker, colour: str
+    proxy: FaultProxy, server: PrivateServer, worker: StoreWorker, colour: str
 ) -> None:
     facades = Facades(proxy.url, colour)
     lifecycle = facades()
     lifecycle.launch(agent="support", goal="warm")
-    proxy.lose_replies(1, to=b"EVALSHA")
-    proxy.close_door()
+    proxy.lose(Loss.REPLY, to=b"EVALSHA")
+    proxy.refuse()
     error, seconds = fault_of(lifecycle.launch, agent="support", goal="x", correlation_id="once")
     assert error.code == ErrorCode.LAUNCH_UNKNOWN
     assert seconds < 3.5

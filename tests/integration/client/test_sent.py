@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.integration.client.cutting_proxy import CuttingProxy
 
 from retinue.contract import StoreUnavailableError
 from retinue.store.link import AsyncLink
 from retinue.store.sync_link import SyncLink
+from retinue.testing.proxy import FaultProxy, Loss
 from retinue.testing.servers import PrivateServer
 
 
 @pytest.fixture
-def proxy(valkey_server: PrivateServer) -> Iterator[CuttingProxy]:
-    made = CuttingProxy(valkey_server.port)
+def proxy(valkey_server: PrivateServer) -> Iterator[FaultProxy]:
+    made = FaultProxy(valkey_server.port)
     yield made
     made.close()
 
@@ -66,27 +66,27 @@ def test_what_finds_no_server_was_not_sent(links: Any) -> None:
     assert not link.fault_of("pipeline", [("PING",)]).sent
 
 
-def test_what_lost_its_reply_was_sent(links: Any, proxy: CuttingProxy) -> None:
+def test_what_lost_its_reply_was_sent(links: Any, proxy: FaultProxy) -> None:
     link = links(proxy.url, retries=0)
     link.call("execute", "DEL", "n")
-    proxy.lose_replies(2, to=b"INCR")
+    proxy.lose(Loss.REPLY, to=b"INCR", count=2)
     for fault in (link.fault_of("execute", "INCR", "n"), link.fault_of("pipeline", [("INCR", "n")])):
         assert (fault.sent, fault.timed_out) == (True, False)
     assert link.call("execute", "GET", "n") == b"2"
 
 
 def test_what_was_sent_once_stays_so_although_its_repeat_finds_no_server(
-    links: Any, proxy: CuttingProxy
+    links: Any, proxy: FaultProxy
 ) -> None:
     link = links(proxy.url, retries=1)
     link.call("execute", "PING")
-    proxy.lose_replies(1, to=b"INCR")
-    proxy.close_door()
+    proxy.lose(Loss.REPLY, to=b"INCR")
+    proxy.refuse()
     assert link.fault_of("execute", "INCR", "n").sent
 
 
-def test_a_cut_in_the_greeting_sent_nothing(links: Any, proxy: CuttingProxy) -> None:
-    proxy.lose_replies(1, to=b"PING")
+def test_a_cut_in_the_greeting_sent_nothing(links: Any, proxy: FaultProxy) -> None:
+    proxy.lose(Loss.REPLY, to=b"PING")
     assert not links(proxy.url, retries=0).fault_of("execute", "INCR", "n").sent
 
 

@@ -130,6 +130,16 @@ class Attempt:
             (f"{iteration}:{n}", entry if isinstance(entry, Asked) else f"child:{entry.run_id}")
             for n, entry in enumerate(asked)
         ]
+        return self.suspend_on(entries, phase=phase, asking_ms=asking_ms)
+
+    def suspend_on(
+        self,
+        entries: Sequence[tuple[str, str | Asked]],
+        *,
+        phase: Phase = Phase.WAITING_APPROVAL,
+        asking_ms: int = 60_000,
+    ) -> ScriptCall[Any]:
+        """Suspends on open entries by slot."""
         return running.suspend(
             self.run, self.fence, self.operation(), phase=phase, entries=entries, asking_ms=asking_ms
         )

@@ -175,10 +175,20 @@ class Stage:
     # What a worker does.
 
     def claim_call(
-        self, run: RunKey, *, process: str = "p1", token: str | None = None, capable: str = CAPABLE
+        self,
+        run: RunKey,
+        *,
+        process: str = "p1",
+        token: str | None = None,
+        capable: str = CAPABLE,
+        alone: bool = True,
     ) -> ScriptCall[Any]:
         return running.claim(
-            run, token=token or secrets.token_hex(8), process=self.process(process), capable=capable
+            run,
+            token=token or secrets.token_hex(8),
+            process=self.process(process),
+            capable=capable,
+            alone=alone,
         )
 
     def claim(self, run: RunKey, *, process: str = "p1") -> Attempt:
@@ -187,6 +197,16 @@ class Stage:
         claimed = self.run(call)
         assert isinstance(claimed, Claimed), claimed
         return Attempt(self, run, claimed)
+
+    def give_up(self, run: RunKey, *, claims: int = 3) -> Ended:
+        """Loses so many processes with a run, the last of which ends it."""
+        for _ in range(claims):
+            self.claim(run)
+            process = self.process("p1")
+            call = running.take_over(run, process=process, dead=True, losses_before_end=claims)
+            ended = self.run(call)
+        assert isinstance(ended, Ended), ended
+        return ended
 
     def process(self, name: str) -> str:
         """A process id that no other test uses."""

@@ -9,6 +9,7 @@ from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import keys
+from retinue.store.launching import Rounds
 
 _KINDS = {"string", "list", "hash", "set", "zset"}
 
@@ -43,8 +44,12 @@ def _fill(stage: Stage) -> None:
     stage.run(asking.model(partial="p"))
     stage.run(asking.finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR))
     stage.cancel(child)
+    stage.give_up(stage.root())
     stage.run(stage.calling(stage.root(), "handoff_conversation").hand_off())
     stage.run(stage.calling(stage.root(), "refund").ask(REFUND))
+    sender = stage.calling(stage.root(), "send_message")
+    message = stage.new_child(sender, thread_id="t" + "1" * 31)
+    stage.launch(message, parent=sender.as_parent(1), rounds=Rounds(sender.run.run_id, 9))
 
 
 def test_every_key_of_a_tree_stands_in_the_catalogue_with_its_type_and_no_other_is_missing(

@@ -9,7 +9,7 @@ from tests.integration.store.stage import Stage
 
 from retinue.contract import SubagentState
 from retinue.store.call import RunKey
-from retinue.store.launching import Launched, ThreadBusy
+from retinue.store.launching import Launched, Rounds, ThreadBusy
 
 PAIR = "t" + "0" * 31
 
@@ -77,3 +77,41 @@ def test_every_end_frees_the_thread_for_the_next_run(stage: Stage) -> None:
         assert stage.server.ttl(key) > 0
         assert not stage.server.exists(key + ":by")
         parent = _parent(stage)
+
+
+def test_a_pair_is_kept_for_as_long_as_the_conversation_goes_on(stage: Stage) -> None:
+    parent = _parent(stage)
+    pair = stage.part(parent.run, "th:" + PAIR)
+
+    def send(sender: Attempt, index: int) -> None:
+        new = stage.new_child(sender, index, thread_id=PAIR, thread_ttl_s=50)
+        launched = stage.launch(new, parent=sender.as_parent(1), rounds=Rounds(parent.run.run_id, 9))
+        assert isinstance(launched, Launched)
+        stage.end(stage.key(new.run_id))
+
+    send(parent, 0)
+    assert stage.server.ttl(pair) == -1, "the conversation is still live"
+
+    stage.run(parent.finish())
+    assert stage.server.ttl(pair) > 50, "as long as the conversation, not as its own run said"
+
+    following = stage.new_run(thread_id=parent.run.run_id, continues=parent.run.run_id)
+    assert isinstance(stage.launch(following), Launched)
+    assert stage.server.ttl(pair) == -1, "and it is live again"
+    stage.end(stage.key(following.run_id))
+    assert stage.server.ttl(pair) > 0, "though nobody wrote to the pair in this turn"
+
+
+def test_a_pair_that_outlives_its_conversation_expires_with_its_own_writer(stage: Stage) -> None:
+    parent = _parent(stage)
+    new = stage.new_child(parent, thread_id=PAIR)
+    stage.launch(new, parent=parent.as_parent(1), rounds=Rounds(parent.run.run_id, 9))
+    pair = stage.part(parent.run, "th:" + PAIR)
+
+    stage.run(parent.finish())
+    assert stage.server.ttl(pair) == -1
+    child = stage.key(new.run_id)
+    stage.sweep(parent.run)
+
+    assert stage.state(child) is SubagentState.CANCELLED
+    assert stage.server.ttl(pair) > 0

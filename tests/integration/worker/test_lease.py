@@ -180,6 +180,21 @@ def test_a_killed_worker_drops_its_lease_at_once(worker: Callable[..., Worker], 
     until(lambda: not alive(one.sidecar_pid))
 
 
+@pytest.mark.parametrize("elected", [True, False])
+def test_a_killed_worker_that_was_the_elected_reaper_leaves_its_place_at_once(
+    worker: Callable[..., Worker], client: redis.Redis, elected: bool
+):
+    lost = worker()
+    holder = lost.process_id if elected else "another"
+    client.set(keys.REAPER, holder, px=60_000)
+    lost.process.kill()
+    # The lease goes first: once the sidecar has ended, both are done.
+    until(lambda: not alive(lost.sidecar_pid))
+    assert client.exists(lost.key) == 0
+    assert client.get(keys.REAPER) == (None if elected else "another")
+    client.delete(keys.REAPER)
+
+
 def test_processes_that_outlive_the_worker_do_not_hold_its_lease(
     worker: Callable[..., Worker], client: redis.Redis
 ):

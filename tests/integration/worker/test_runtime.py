@@ -27,6 +27,7 @@ class Pool:
     """What a runtime needs of its pool."""
 
     limit = 2
+    node_name = "w@host"
 
     def __init__(self) -> None:
         self.looked_again = 0

@@ -3,6 +3,11 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+from pyagentspec.agent import Agent as SpecAgent
+from pyagentspec.llms import OpenAiConfig
+from pyagentspec.mcp import MCPToolBox, StreamableHTTPTransport
+from pyagentspec.tools import ClientTool
+
 from retinue.agents import Agent, AgentConfig, Registry, SubAgent, SubAgentSpec, tool
 from retinue.agents.catalogue import advertise
 from retinue.broker.settings import Settings
@@ -61,6 +66,23 @@ def test_each_agent_is_advertised_with_what_a_launch_needs(make_settings: Settin
 def test_toolsets_are_advertised_with_their_tools(settings: Settings) -> None:
     assert advertise(Registry.from_objects(search_handbook), settings)["toolsets"] == {
         "handbook": ["search_handbook"]
+    }
+
+
+def test_a_documents_own_tools_are_advertised_as_far_as_it_names_them(settings: Settings) -> None:
+    llm = OpenAiConfig(name="llm", model_id="m")
+    transport = StreamableHTTPTransport(name="files", url="https://mcp.example.com/mcp")
+    clerk = SpecAgent(
+        name="clerk",
+        llm_config=llm,
+        system_prompt="Work.",
+        tools=[ClientTool(name="ask me", inputs=[])],
+        toolboxes=[MCPToolBox(name="files", client_transport=transport, tool_filter=["read"])],
+    )
+
+    assert advertise(Registry.from_objects(clerk), settings)["toolsets"] == {
+        "ask me": ["ask me"],
+        "files": ["files", "read"],
     }
 
 

@@ -171,3 +171,15 @@ def test_an_agents_tools_refuse_other_things_and_doubles() -> None:
         as_tools("search", owner="x")
     with pytest.raises(DeclarationError, match="twice"):
         as_tools(["a", "a"], owner="x")
+
+
+def test_what_is_not_to_be_shown_are_parameters_that_a_model_fills() -> None:
+    @tool(requires_confirmation=True, redact=["pin"])
+    def pay(amount: int, pin: str, ctx: ToolContext) -> str:
+        """Pay."""
+        return f"{amount} {pin} {ctx}"
+
+    assert pay.redact == ("pin",)
+    for wrong in ("secret", "ctx"):
+        with pytest.raises(DeclarationError, match=f"no parameter '{wrong}'"):
+            tool(redact=[wrong])(pay.function)

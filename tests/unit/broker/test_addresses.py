@@ -8,7 +8,8 @@ import pytest
 from kombu.connection import Connection
 from redis.connection import parse_url
 
-from retinue.broker.addresses import for_kombu, for_redis, place
+from retinue.broker.addresses import for_kombu, for_links, for_redis, place, sentinel_options
+from retinue.store.sentinel_urls import SentinelAddress
 from retinue.store.urls import ServerAddress
 
 URLS = [
@@ -77,3 +78,39 @@ def test_kombu_is_told_how_to_check_the_certificate_whatever_the_spelling() -> N
         "ssl_check_hostname": False,
         "ssl_ca_certs": "/etc/ca.pem",
     }
+
+
+SENTINELS = "sentinel://me:p%2Fw@h1:1,h2/shop/3?sentinel_password=other"
+
+
+def test_kombu_finds_the_sentinels_the_service_and_the_credentials_whichever_url_it_turns_to() -> None:
+    address = SentinelAddress.parse(SENTINELS)
+    options = sentinel_options(address)
+    connection = Connection(for_kombu(address), transport_options=options)
+    for host, port in (("h1", 1), ("h2", 26379)):
+        info = connection.info()
+        assert (info["transport"], info["hostname"], info["port"]) == ("sentinel", host, port)
+        assert (info["userid"], info["password"], info["virtual_host"]) == ("me", "p/w", "3")
+        connection.switch(connection.alt[-1])
+    assert connection.transport_options == options
+    assert options["master_name"] == "shop"
+    assert options["sentinel_kwargs"]["password"] == "other"
+
+
+def test_the_sentinels_without_a_password_are_sent_none() -> None:
+    asking = sentinel_options(SentinelAddress.parse("sentinel://:pw@h1/shop"))["sentinel_kwargs"]
+    assert "password" not in asking
+
+
+def test_links_get_a_url_that_they_read_as_the_same() -> None:
+    assert for_links(SentinelAddress.parse(SENTINELS)) == SENTINELS.replace("h2/", "h2:26379/")
+    assert for_links(ServerAddress.parse("valkey://db?heartbeat=1")) == "redis://db:6379/0"
+
+
+def test_the_same_sentinels_in_another_order_are_one_place() -> None:
+    one, other = (
+        SentinelAddress.parse(f"sentinel://{hosts}/shop/1") for hosts in ("h1,H2:26379", "h2,h1:26379")
+    )
+    assert place(one) == place(other)
+    assert place(one) != place(SentinelAddress.parse("sentinel://h1,h2/shop/2"))
+    assert place(one) != place(SentinelAddress.parse("sentinel://h1,h2/other/1"))

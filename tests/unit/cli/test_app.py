@@ -57,6 +57,7 @@ def test_the_help_imports_nothing_heavy() -> None:
         "version",
         "worker",
         "flower",
+        "workers",
     ],
 )
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +83,9 @@ def test_a_missing_store_is_said_with_its_mend(capsys: pytest.CaptureFixture[str
     assert "set RETINUE_STORE_URL" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["ps"], ["status", "sa-p00-" + "a" * 26], ["launch", "a", "g"]])
+@pytest.mark.parametrize(
+    "command", [["ps"], ["workers", "list"], ["status", "sa-p00-" + "a" * 26], ["launch", "a", "g"]]
+)
 def test_a_silent_store_is_reported_soon(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,8 +6,16 @@ import json
 
 import pytest
 
+from retinue.broker.catalogue import CatalogueSnapshot, WorkerEntry
 from retinue.client import SubagentHandle, SubagentState
-from retinue.client.answers import ended_state, reconnect_of, result_of, status_of, text_of
+from retinue.client.answers import (
+    ended_state,
+    lacking_worker,
+    reconnect_of,
+    result_of,
+    status_of,
+    text_of,
+)
 from retinue.client.ticket import Verdict
 from retinue.contract import HandleKey, Keyring
 from retinue.store.reading import RunResult, RunView, Steer
@@ -97,6 +105,21 @@ def test_a_run_without_a_worker_says_for_which_agent() -> None:
     assert "'support'" in str(status.diagnostic)
     assert status.limits["deadline_at"] == 9.0
     assert status_of(HANDLE, view("PENDING", ph="queued")).diagnostic is None
+
+
+def test_a_queued_run_whose_worker_is_gone_lacks_one_whatever_its_record_says() -> None:
+    gone = CatalogueSnapshot({}, {}, {}, frozenset())
+    back = CatalogueSnapshot({"p1": WorkerEntry("p1", agents=("support",))}, {}, {}, frozenset())
+    queued, resumed = view("PENDING", ph="queued"), view("RUNNING", ph="queued")
+    by_value, held = view("PENDING", ph="queued", ag="own", doc="d"), view("RUNNING", ph="model_call")
+    views = [queued, resumed, by_value, held, None]
+    assert lacking_worker(views, gone) == [True, True, True, False, False]
+    assert lacking_worker(views, back) == [False] * 5
+
+    status = status_of(HANDLE, queued, lacks_worker=True)
+    assert (status.phase, "'support'" in str(status.diagnostic)) == ("no_worker", True)
+    status = status_of(HANDLE, resumed, lacks_worker=True)
+    assert (status.phase, "'support'" in str(status.diagnostic)) == ("queued", True)
 
 
 def test_nothing_there_is_unknown_everywhere() -> None:

@@ -34,7 +34,7 @@ def planned(*requests: dict[str, Any]) -> LaunchBatch:
 
 def ids_of(call: ScriptCall[Any] | None) -> list[str]:
     assert call is not None
-    return [str(word) for word in call.argv[13::26]]
+    return [str(word) for word in call.argv[13::27]]
 
 
 def launched(call: ScriptCall[Any] | None) -> Launched:

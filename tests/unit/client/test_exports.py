@@ -13,6 +13,7 @@ from retinue.client import AsyncSubagentLifecycle, SubagentLifecycle
 
 PUBLIC = [
     "AsyncSubagentLifecycle",
+    "DeadLetter",
     "DecisionRefusal",
     "ErrorClassification",
     "ErrorCode",
@@ -52,7 +53,10 @@ METHODS = [
     "cancel",
     "close",
     "continue_run",
+    "dead_letter",
+    "dead_letters",
     "deny",
+    "discard",
     "events",
     "full_text",
     "launch",
@@ -62,6 +66,7 @@ METHODS = [
     "operator",
     "pending",
     "reconnect",
+    "replay",
     "result",
     "results",
     "run",

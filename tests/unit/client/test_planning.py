@@ -245,6 +245,14 @@ def test_a_blocked_tool_that_is_misspelt_is_refused_with_its_near_match() -> Non
     error = fault({"blocked_tools": ["fetch", "serch_handbook"]})
     assert (error.code, error.field) == (ErrorCode.UNKNOWN_TOOLSET, "blocked_tools")
     assert "'serch_handbook' (did you mean 'search_handbook'?)" in error.message
-    assert plan({"blocked_tools": ["run_agent", "list_agents", "send_message", "fetch"]})
+    built_in = ["run_agent", "list_agents", "send_message", "handoff_conversation", "cancel_agent"]
+    assert plan({"blocked_tools": [*built_in, "fetch"]})
     named = replace(SNAPSHOT, toolsets={"shop": ("Process refund",)})
     assert plan({"blocked_tools": ["Process_refund"]}, snapshot=named)
+
+
+def test_what_the_parents_document_gave_it_is_known_to_its_launches() -> None:
+    above = parent(inheritance=Inheritance(toolsets=("ask me",)))
+    assert plan({"allowed_toolsets": ["ask me"], "blocked_tools": ["ask_me"]}, parent=above)
+    error = fault({"allowed_toolsets": ["ask me"]}, parent=parent())
+    assert (error.code, error.field) == (ErrorCode.UNKNOWN_TOOLSET, "allowed_toolsets")

@@ -13,6 +13,7 @@ from retinue.contract import (
     SubagentLifecycleError,
     document_digest,
     document_name,
+    document_tools,
     server_tools,
 )
 
@@ -60,6 +61,21 @@ def test_server_tools_are_found_at_any_depth_each_once() -> None:
     inner = document(name="inner", tools=[TOOL, other, client])
 
     assert server_tools(taken(document(workers=[inner]))) == ("burn", "look up")
+
+
+def test_tools_that_a_document_brings_along_are_toolsets_of_their_own() -> None:
+    ask = {"component_type": "ClientTool", "name": "ask me"}
+    wishes = ["read", {"component_type": "MCPToolSpec", "name": "write"}]
+    files = {"component_type": "MCPToolBox", "name": "files", "tool_filter": wishes}
+    everything = {"component_type": "MCPToolBox", "name": "everything", "tool_filter": None}
+
+    found = document_tools(taken(document(tools=[TOOL, ask], toolboxes=[files, everything])))
+
+    assert found == {
+        "ask me": ("ask me",),
+        "files": ("files", "read", "write"),
+        "everything": ("everything",),
+    }
 
 
 @pytest.mark.parametrize("given", [{}, {"name": "x"}, {"component_type": "Agent"}, document(name=" ")])

@@ -46,6 +46,7 @@ def test_keys_of_processes_have_no_partition() -> None:
     built = [
         keys.lease("p1"),
         keys.process_channel("p1"),
+        keys.drain("p1"),
         keys.WORKERS,
         keys.CATALOGUE,
         keys.KEYRING,

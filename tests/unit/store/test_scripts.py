@@ -12,14 +12,23 @@ from retinue.store.scripts import operation_names, script
 
 FOLDER = Path(scripts.__file__).parent / "lua"
 OPERATIONS = operation_names()
-NOT_ON_ONE_RUN = {"elect", "find_tenant", "forget_queue", "launch", "list_roots"}
+NOT_ON_ONE_RUN = {"discard", "elect", "find_tenant", "forget_queue", "launch", "list_roots", "read_dead"}
 ON_A_RUN = [name for name in OPERATIONS if name not in NOT_ON_ONE_RUN]
 
-READ_ONLY = {"find_tenant", "list_roots", "read", "read_asked", "read_conversation", "read_requests"}
+READ_ONLY = {
+    "find_tenant",
+    "list_roots",
+    "read",
+    "read_asked",
+    "read_conversation",
+    "read_dead",
+    "read_requests",
+}
 # At maxmemory what is held must still be let go, and what was paid for be kept.
 ALLOWED_WHEN_FULL = {
     "begin_approved",
     "cancel",
+    "discard",
     "finish",
     "forget_queue",
     "hand_back",
@@ -48,6 +57,7 @@ READS = {
     "LLEN",
     "LRANGE",
     "SISMEMBER",
+    "SMEMBERS",
     "TIME",
     "ZRANDMEMBER",
     "ZRANGE",

@@ -73,3 +73,14 @@ def test_a_refused_greeting_says_what_to_correct(at: int, text: str, says: str, 
     assert (caught.value.mend is None) is (mend is None)
     assert (mend or "") in str(caught.value)
     assert "SECRET" not in str(caught.value)
+
+
+def test_a_server_that_is_no_primary_is_refused_where_one_is_wanted():
+    address = ServerAddress.parse("redis://host")
+    commands = wire.greeting(address, None, ask_role=True)
+    assert commands == [("ROLE",), ("PING",)]
+    wire.check_greeting(address, commands, [[b"master", 7, []], b"PONG"])
+    # Who may not ask finds out by the first write.
+    wire.check_greeting(address, commands, [wire.error_reply("NOPERM no"), b"PONG"])
+    with pytest.raises(StoreUnavailableError, match="no primary"):
+        wire.check_greeting(address, commands, [[b"slave", b"h", 1, b"connected", 7], b"PONG"])

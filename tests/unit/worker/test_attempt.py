@@ -66,6 +66,7 @@ def attempt(store: Store) -> Attempt:
 
     services: Any = SimpleNamespace(
         process="p1",
+        alone=False,
         capable="\n",
         store=store,
         settings=SimpleNamespace(workspace_root=None, cancel_grace_seconds=1.0),

@@ -12,6 +12,7 @@ import pytest
 from retinue.worker.alarm import Alarm
 from retinue.worker.asking import Aborted, ask
 from retinue.worker.cut import Cut, let_go, until_done
+from retinue.worker.outcome import Fenced
 
 
 class Run:
@@ -21,6 +22,7 @@ class Run:
         self.key = self.record = SimpleNamespace(tenant="_", run_id="sa-p07-" + "a" * 26)
         self.key.record = "record"
         self.alarm = Alarm()
+        self.is_lost = False
         self.thread: list[str] = []
         self.partial = None
         self.spec: Any = SimpleNamespace(
@@ -28,6 +30,10 @@ class Run:
         )
         self.grant = None
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+
+    def lose(self) -> None:
+        self.is_lost = True
+        self.alarm.set()
 
     @property
     def seconds_left(self) -> float | None:
@@ -108,6 +114,43 @@ async def test_work_that_ends_within_its_grace_is_not_cut() -> None:
     assert await until_done(services(Marks()), run, [work], grace_s=60) is None
 
 
+async def test_a_lost_run_is_cut_at_once_and_nobody_asks_for_a_mark() -> None:
+    run: Any = Run(timeout_s=60)
+    work = asyncio.create_task(asyncio.Event().wait())
+    waiting = asyncio.create_task(until_done(services(Marks()), run, [work], grace_s=60))
+    await asyncio.sleep(0)
+    run.lose()
+    async with asyncio.timeout(5):
+        assert await waiting is Cut.LOST
+    await let_go([work], within_s=1)
+
+
+async def test_a_run_that_is_lost_within_a_grace_is_not_owed_the_rest_of_it() -> None:
+    run: Any = Run()
+    run.alarm.set()
+    work = asyncio.create_task(asyncio.Event().wait())
+    waiting = asyncio.create_task(until_done(services(Marks()), run, [work], grace_s=60))
+    await asyncio.sleep(0)
+    run.lose()
+    async with asyncio.timeout(5):
+        assert await waiting is Cut.LOST
+    await let_go([work], within_s=1)
+
+
+async def test_a_run_that_is_lost_while_its_mark_is_read_is_cut_though_the_alarm_is_lowered() -> None:
+    class Losing(Marks):
+        async def run(self, call: object) -> Any:
+            run.lose()
+            return await super().run(call)
+
+    run: Any = Run()
+    run.alarm.set()
+    work = asyncio.create_task(asyncio.Event().wait())
+    async with asyncio.timeout(5):
+        assert await until_done(services(Losing(False)), run, [work], grace_s=0) is Cut.LOST
+    await let_go([work], within_s=1)
+
+
 async def test_the_deadline_cuts_a_grace_short() -> None:
     run: Any = Run(timeout_s=0.05)
     run.alarm.set()
@@ -142,19 +185,36 @@ async def test_work_that_will_not_end_is_left_behind_in_time() -> None:
     assert await work == "ended"
 
 
-async def test_a_model_request_that_an_alarm_drops_lowers_it_so_that_a_lost_mark_costs_one_boundary() -> None:
+def _asking(**services: Any) -> Any:
+    """As much of the services as a request needs whose model never answers."""
+
     async def never(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 
-    def nothing(*_: object) -> None:
-        return None
-
-    run: Any = Run()
-    run.alarm.set()
     policy = SimpleNamespace(run=never)
     policy.under = lambda _spec: policy
-    shared: Any = SimpleNamespace(retries=policy, model=None, provider=nothing, store=None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("retinue.worker.asking._request", nothing)
-        assert isinstance(await ask(shared, run, 1, []), Aborted)
+    return SimpleNamespace(retries=policy, model=None, provider=lambda *_: None, store=None, **services)
+
+
+@pytest.fixture
+def no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is made of the run's spec."""
+    monkeypatch.setattr("retinue.worker.asking._request", lambda *_: None)
+
+
+@pytest.mark.usefixtures("no_request")
+async def test_a_model_request_that_an_alarm_drops_lowers_it_so_that_a_lost_mark_costs_one_boundary() -> None:
+    run: Any = Run()
+    run.alarm.set()
+    assert isinstance(await ask(_asking(), run, 1, []), Aborted)
     assert not run.alarm.is_set()
+
+
+@pytest.mark.usefixtures("no_request")
+async def test_a_model_request_of_a_lost_run_is_dropped_and_no_boundary_asked() -> None:
+    run: Any = Run()
+    asking = asyncio.create_task(ask(_asking(), run, 1, []))
+    await asyncio.sleep(0)
+    run.lose()
+    async with asyncio.timeout(5):
+        assert isinstance(await asking, Fenced)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from retinue.agents import Agent, AgentSpecError, Registry, tool
 from retinue.client.ticket import Ticket
 from retinue.contract import Role, SubagentLaunchRequest, document_digest, new_run_id
 from retinue.store.call import RunKey
+from retinue.worker import documents as worker_documents
 from retinue.worker.documents import LaunchedDocuments
 
 pytest.importorskip("pyagentspec")
@@ -122,3 +124,19 @@ async def test_tools_that_are_missing_are_all_listed() -> None:
 
     assert "'burn'" in str(caught.value)
     assert "'bury'" in str(caught.value)
+
+
+async def test_a_document_is_loaded_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    load = worker_documents.load_by_value
+
+    def noting(given: Any) -> Any:
+        threads.append(threading.get_ident())
+        return load(given)
+
+    monkeypatch.setattr(worker_documents, "load_by_value", noting)
+    spec = document()
+    await documents().registry(KEY, ticket(spec), document_digest(spec))
+
+    assert threads
+    assert threading.get_ident() not in threads, "the first load imports pyagentspec, which takes seconds"

@@ -45,6 +45,21 @@ def refund(order: int) -> str:
     return "refunded"
 
 
+@tool(requires_confirmation=True, redact=["pin"])
+def open_safe(shelf: int, pin: str) -> str:
+    """Open the safe."""
+    ran.append(shelf)
+    return f"open with {pin}"
+
+
+SAFE = ToolSpec(
+    name="open_safe",
+    api_name="open_safe",
+    toolset="open_safe",
+    description="Open.",
+    parameters={"type": "object", "properties": {"shelf": {"default": 4}, "pin": {"type": "string"}}},
+    requires_confirmation=True,
+)
 REFUND = ToolSpec(
     name="refund",
     api_name="refund",
@@ -66,7 +81,7 @@ WHERE = ToolSpec(
     kind="client",
     requires_confirmation=True,
 )
-SPEC = EffectiveSpec(agent="clerk", max_iterations=5, tools=(REFUND, WHERE))
+SPEC = EffectiveSpec(agent="clerk", max_iterations=5, tools=(REFUND, WHERE, SAFE))
 
 
 class Store:
@@ -93,7 +108,7 @@ def human_calls(
     key = RunKey("_", new_run_id(3))
     services: Any = SimpleNamespace(
         store=store,
-        registry=Registry.from_objects(refund) if known else Registry.from_objects(),
+        registry=Registry.from_objects(refund, open_safe) if known else Registry.from_objects(),
         settings=Settings.read(store_url="redis://localhost"),
     )
     run = HeldRun(
@@ -202,3 +217,19 @@ async def test_an_approval_that_the_store_does_not_let_be_used_runs_nothing(
         await human_calls(Store(reply), state=RequestState.APPROVED).start(turn_call(), lost=False) == outcome
     )
     assert ran == []
+
+
+async def test_what_a_tool_redacts_is_approved_unseen_and_run_as_it_was() -> None:
+    ran.clear()
+    call = turn_call("open_safe", '{"pin": "1234"}')
+    outcome = await human_calls(Store()).start(call, lost=False)
+    arguments = {"shelf": 4, "pin": "[redacted]"}
+    said = digest('{"pin":"1234","shelf":4}')
+    assert outcome == Waiting(
+        Phase.WAITING_APPROVAL, Asked(RequestKind.APPROVAL, "open_safe", "c1", arguments, said)
+    ), "the approval is for the value, and for the document's default"
+
+    store = Store(Begun())
+    await human_calls(store, state=RequestState.APPROVED).start(call, lost=False)
+    assert store.results == [("open with 1234", True)]
+    assert ran == [4]

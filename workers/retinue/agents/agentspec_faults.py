@@ -6,6 +6,7 @@ pyagentspec stops at the first component that is wrong, and says where it stands
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
@@ -15,6 +16,8 @@ from pydantic import ValidationError
 _PARTS: Final = "$referenced_components"
 _REFERENCE: Final = "$component_ref"
 _TEXT_MAX_CHARS: Final = 500
+_VERSION: Final = re.compile(r"AgentSpecVersionEnum\.v(\d+)_(\d+)_(\d+)")
+_BOUND: Final = re.compile(r"bounded by (component '[^']{1,80}')")
 
 
 def document_faults(
@@ -47,7 +50,17 @@ def fault_text(error: Exception) -> str:
         return f"it is not YAML{place}"
     if type(error).__name__ == "JSONDecodeError":
         return "it is not JSON"
-    return f"{type(error).__name__}: {str(error)[:_TEXT_MAX_CHARS]}"
+    return _too_old(str(error)) or f"{type(error).__name__}: {str(error)[:_TEXT_MAX_CHARS]}"
+
+
+def _too_old(text: str) -> str | None:
+    """The same in a document's own words, where a part of it is newer than the version that it names."""
+    versions = [".".join(found) for found in _VERSION.findall(text)]
+    if len(versions) != 2 or "minimum" not in text:
+        return None
+    part = _BOUND.search(text)
+    needed_by = f"its {part[1]}" if part else "a part of it"
+    return f"its agentspec_version {versions[0]} is too old: {needed_by} needs {versions[1]} or a later one"
 
 
 def _version_fault(document: Mapping[str, Any]) -> list[str]:
@@ -89,22 +102,28 @@ def _partial(document: Mapping[str, Any], registry: Mapping[str, Any], parts: bo
             )
     except Exception:
         return []  # it could not go on: the first refusal says all there is
-    return list(dict.fromkeys(f"{_place(document, fault.loc)}{_plain(fault.msg)}" for fault in errors))
+    return list(dict.fromkeys(_where(document, fault.loc, fault.msg) for fault in errors))
 
 
-def _place(document: Mapping[str, Any], path: tuple[int | str, ...]) -> str:
-    """The innermost component on a path with the rest of the path, as the beginning of a message."""
+def _where(document: Mapping[str, Any], path: tuple[int | str, ...], message: str) -> str:
+    """A fault with what it is about: the innermost component on its path, and the rest of the path.
+
+    A component that is not of a kind that fits is the fault of whichever holds it, in that field.
+    """
     named = {name: item for part in _mappings(document) for name, item in _referenced(part).items()}
     value: Any = document
-    component, rest = value, list[str]()
+    component, rest, holder = value, list[str](), ""
     for step in path:
         value = _step(value, step)
         if isinstance(value, Mapping) and _REFERENCE in value:
             value = named.get(str(cast("Mapping[str, Any]", value)[_REFERENCE]))
         rest.append(str(step))
         if isinstance(value, Mapping) and "component_type" in value:
+            holder = f"{_label(component)}: {'.'.join(rest)}: "
             component, rest = value, []
-    return f"{_label(component)}: " + (f"{'.'.join(rest)}: " if rest else "")
+    does_not_fit = not rest and message.startswith("Input should be")
+    place = f"{holder if does_not_fit else ''}{_label(component)}: "
+    return place + (f"{'.'.join(rest)}: " if rest else "") + _plain(message)
 
 
 def _step(value: Any, step: int | str) -> Any:

@@ -32,11 +32,12 @@ def advertise(registry: Registry, settings: Settings) -> dict[str, JsonValue]:
     entries = {name: registry.agents[name] for name in sorted(registry.agents)}
     default = generic_agent(registry, settings, ())
     entries.setdefault(default.name, default)
-    toolsets: dict[str, JsonValue] = {
-        name: list[JsonValue](tools) for name, tools in registry.toolsets.items()
-    }
+    found = {name: set(tools) for name, tools in registry.toolsets.items()}
     for item in (item for entry in entries.values() for item in entry.tools if item.tool is None):
-        toolsets.setdefault(item.toolset, [item.name])
+        # Of a toolbox whatever its filter names; the rest is known once a run asks the server.
+        wishes = (item.mcp and item.mcp.wishes) or ()
+        found.setdefault(item.toolset, set()).update({item.name, *(wish.name for wish in wishes)})
+    toolsets: dict[str, JsonValue] = {name: list[JsonValue](sorted(tools)) for name, tools in found.items()}
     return {"agents": [_advert(entry, settings) for entry in entries.values()], "toolsets": toolsets}
 
 

@@ -1,4 +1,4 @@
-"""Reads the arguments of a call whose tool is no function here: a JSON schema is all that is known of it."""
+"""Arguments of calls whose tool a JSON schema describes, and not its function alone: a document's tools."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from .arguments import ToolArgumentError, parse_arguments
 from .output_validator import faults
+from .tool import AnyTool
 
 
 def json_arguments(
@@ -29,5 +30,32 @@ def json_arguments(
     if found:
         allowed = ", ".join(properties) or "none"
         raise ToolArgumentError(f"The call was not run: {'; '.join(found)}. Arguments: {allowed}.")
-    defaults = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
-    return {**defaults, **values}
+    return {**_defaults(properties), **values}
+
+
+def declared_arguments(
+    parameters: Mapping[str, JsonValue], tool: AnyTool, raw: str | bytes | Mapping[str, object] | None
+) -> dict[str, object]:
+    """The arguments of a model's call of a function, with the defaults that a document declares for it.
+
+    The function's own stands where the document says no more than that the argument may be left out (null).
+
+    Args:
+        parameters: JSON schema of the arguments as the model sees it.
+        tool: the function.
+        raw: as for `parse_arguments`.
+
+    Raises:
+        ToolArgumentError: not a JSON object; what its members are worth, `tool.check` tells.
+    """
+    values = parse_arguments(raw)
+    if parameters is tool.parameters or parameters == tool.parameters:
+        return values
+    properties = cast("Mapping[str, Mapping[str, JsonValue]]", parameters.get("properties") or {})
+    needed = tool.schema.required
+    given = {n: default for n, default in _defaults(properties).items() if default is not None or n in needed}
+    return {**given, **values}
+
+
+def _defaults(properties: Mapping[str, Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
+    return {name: schema["default"] for name, schema in properties.items() if "default" in schema}

@@ -53,6 +53,7 @@ class Tool(Generic[P, R_co]):
         idempotent: running it again with the same idempotency key does no harm, so a lost call is run again.
         is_async: the function is a coroutine function; others run in an OS thread.
         requires_confirmation: a call waits until a human approves it.
+        redact: parameters that are not shown to whoever approves a call.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Tool(Generic[P, R_co]):
     idempotent: bool = False
     is_async: bool = False
     requires_confirmation: bool = False
+    redact: tuple[str, ...] = ()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self.function(*args, **kwargs)
@@ -137,6 +139,7 @@ def tool(
     read_only: bool = False,
     idempotent: bool = False,
     requires_confirmation: bool = False,
+    redact: Iterable[str] = (),
 ) -> Callable[[Callable[F_P, F_R]], Tool[F_P, F_R]]: ...
 
 
@@ -150,6 +153,7 @@ def tool(
     read_only: bool = False,
     idempotent: bool = False,
     requires_confirmation: bool = False,
+    redact: Iterable[str] = (),
 ) -> Any:
     """Make a function callable by agents; its type hints become the schema, its docstring the description.
 
@@ -162,6 +166,8 @@ def tool(
         read_only: the function changes nothing: a call lost in a crash is run again.
         idempotent: the function can be repeated under the same `ToolContext.idempotency_key`.
         requires_confirmation: each call waits, away from the worker, until a human approves it.
+        redact: parameters whose values requests and events do not show, such as a password; the approval is
+            for these values all the same. Models and threads hold them as any other.
 
     Raises:
         DeclarationError: the function or an argument cannot be used; names it.
@@ -176,6 +182,7 @@ def tool(
             read_only=read_only,
             idempotent=idempotent,
             requires_confirmation=requires_confirmation,
+            redact=redact,
         )
 
     return declare if function is None else declare(function)
@@ -190,6 +197,7 @@ def _declare(
     read_only: bool,
     idempotent: bool,
     requires_confirmation: bool,
+    redact: Iterable[str],
 ) -> Tool[..., Any]:
     if not inspect.isroutine(function):
         raise DeclarationError(
@@ -220,7 +228,21 @@ def _declare(
         idempotent=idempotent,
         is_async=inspect.iscoroutinefunction(function),
         requires_confirmation=requires_confirmation,
+        redact=_parameters(redact, schema, tool=own),
     )
+
+
+def _parameters(names: Iterable[str], schema: ArgumentSchema, *, tool: str) -> tuple[str, ...]:
+    found = (names,) if isinstance(names, str) else tuple(names)
+    unknown = [name for name in found if name not in schema.names]
+    if unknown:
+        raise DeclarationError(
+            f"tool {tool!r} has no parameter {', '.join(map(repr, unknown))}",
+            field="redact",
+            limit=", ".join(schema.names) or "it takes none",
+            mend="name parameters that a model fills",
+        )
+    return found
 
 
 def _name(value: object, field: str) -> str:

@@ -6,6 +6,7 @@ own may be flushed, filled, frozen and killed.
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import tempfile
@@ -64,6 +65,7 @@ class PrivateServer:
         maxmemory: Limit in the server's own notation ("64mb"); None means unlimited.
         unix_socket: Listen on a unix socket as well; see `unix_url`.
         config: Further directives of the server's configuration file, by name.
+        environment: Variables of the server's process besides those of this one.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class PrivateServer:
         maxmemory: str | None = None,
         unix_socket: bool = False,
         config: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = ServerKind(kind)
         self.port = 0
@@ -98,6 +101,7 @@ class PrivateServer:
         if self._unix_socket is not None:
             self._config |= {"unixsocket": str(self._unix_socket), "unixsocketperm": "700"}
         self._config |= config or {}
+        self._environment = {**os.environ, **environment} if environment else None
 
     @property
     def url(self) -> str:
@@ -141,7 +145,9 @@ class PrivateServer:
         keeps_port = self.port != 0
         while True:
             self.port = self.port if keeps_port else _free_port()
-            self._process = ChildProcess(self._command(binary), log=self.directory / "server.log")
+            self._process = ChildProcess(
+                self._command(binary), log=self.directory / "server.log", env=self._environment
+            )
             try:
                 self._wait_until_ready()
                 return self

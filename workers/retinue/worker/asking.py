@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import running
+from retinue.store.replies import Stale
 from retinue.worker.held import HeldRun
 from retinue.worker.hints import cancel_stands
 from retinue.worker.models import (
@@ -16,7 +17,7 @@ from retinue.worker.models import (
     RetryAbandonedError,
     ToolSchema,
 )
-from retinue.worker.outcome import Finish
+from retinue.worker.outcome import Fenced, Finish
 from retinue.worker.services import Services
 
 
@@ -26,7 +27,7 @@ class Aborted:
 
 async def ask(
     services: Services, run: HeldRun, iteration: int, steers: Sequence[str]
-) -> ModelResponse | Finish | Aborted:
+) -> ModelResponse | Finish | Aborted | Fenced:
     """Asks the model, with retries, until an answer, a lasting failure, the deadline or an alarm.
 
     Args:
@@ -36,13 +37,14 @@ async def ask(
     request = _request(services, run, steers)
 
     async def go_on() -> bool:
-        return not await cancel_stands(services.store, run.key)
+        return not (run.is_lost or await cancel_stands(services.store, run.key))
 
     async def retried(reason: ErrorClassification, delay_ms: int, _attempt: int) -> None:
         note = running.note_retry(
             run.key, run.fence, iteration=iteration, reason=reason.value, delay_ms=delay_ms
         )
-        await services.store.run(note)
+        if isinstance(await services.store.run(note), Stale):
+            run.lose()
 
     call = services.retries.under(run.spec.llm.retry if run.spec.llm else None).run(
         lambda: services.model.complete(request), should_continue=go_on, on_retry=retried
@@ -53,6 +55,8 @@ async def ask(
         await asyncio.wait({asked, alarm}, timeout=run.seconds_left, return_when=asyncio.FIRST_COMPLETED)
         if asked.done():
             return asked.result()
+        if run.is_lost:
+            return Fenced()
         if alarm.done():
             # Lowered before the mark is read: one that stands is told of again, one that was lost is not.
             run.alarm.clear()

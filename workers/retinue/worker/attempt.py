@@ -6,7 +6,7 @@ import logging
 import secrets
 import time
 import traceback
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from retinue.agents import Grant
 from retinue.agents.effective import EffectiveSpec
@@ -30,6 +30,13 @@ _log = logging.getLogger("retinue.worker")
 _REPLY_MAX_CHARS = 32_000
 
 
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A process was lost with the run: it was not claimed, and goes on in a process that it has to itself."""
+
+    key: RunKey
+
+
 class Attempt:
     """Claims a run and goes on with it as far as this worker can.
 
@@ -46,16 +53,22 @@ class Attempt:
         self._hints = hints
         self._key = key
 
-    async def run(self) -> TaskReport:
+    async def run(self) -> TaskReport | Suspect:
         """Does the task; the report is what Celery's events say of it."""
         started, token = time.monotonic(), secrets.token_hex(8)
         with self._roll.entered(self._key) as entry, self._hints.watching(entry):
             claimed = await self._services.store.run(
                 running.claim(
-                    self._key, token=token, process=self._services.process, capable=self._services.capable
+                    self._key,
+                    token=token,
+                    process=self._services.process,
+                    capable=self._services.capable,
+                    alone=self._services.alone,
                 )
             )
             match claimed:
+                case NotClaimed(reason="SUSPECT"):
+                    return Suspect(self._key)
                 case NotClaimed(reason=reason):
                     _log.debug("wakeup.dropped run=%s reason=%s", self._key.run_id, reason)
                     return Succeeded(f"dropped: {reason.lower()}")

@@ -7,17 +7,16 @@ import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from retinue.agents.output import SUBMIT_RESULT
 from retinue.contract import Phase
 from retinue.store import running
 from retinue.store.replies import Approved, Ready, RequestState, Stale, Stopped, Suspended
 from retinue.worker.background import BackgroundCalls
-from retinue.worker.call_handler import CallHandler, Waiting
+from retinue.worker.call_handler import CallHandler, CallOutcome, Waiting
 from retinue.worker.cut import AT_ONCE_S, Cut, let_go, until_done
 from retinue.worker.delegation import Delegation
-from retinue.worker.ending import stopped
+from retinue.worker.ending import cut_short, stopped
 from retinue.worker.handoff import Handoff, TooLate
 from retinue.worker.held import HeldRun
 from retinue.worker.human_calls import HumanCalls
@@ -117,10 +116,7 @@ class CallAnswers:
         self, batch: Sequence[TurnCall], *, lost: bool
     ) -> dict[int, Waiting] | HandOff | Finish | Fenced:
         """Starts calls side by side; what is left to wait for, by the call's place."""
-        tasks = {
-            asked.index: asyncio.create_task(self._handlers[asked.kind].start(asked, lost=lost))
-            for asked in batch
-        }
+        tasks = {asked.index: asyncio.create_task(self._start_one(asked, lost=lost)) for asked in batch}
         tools = {asked.index: asked.call.name for asked in batch if asked.kind in _RUN_HERE}
         cut = await self._wait_for(tools, tasks)
         if cut is not None:
@@ -133,10 +129,19 @@ class CallAnswers:
         self._note_answered(set(outcomes) - set(waiting))
         return waiting
 
+    async def _start_one(self, asked: TurnCall, *, lost: bool) -> CallOutcome:
+        outcome = await self._handlers[asked.kind].start(asked, lost=lost)
+        if isinstance(outcome, Fenced):
+            # The other calls work for nothing, and may take for ever.
+            self._run.lose()
+        return outcome
+
     def _note_answered(self, indexes: Collection[int]) -> None:
         self._run.journal.update(dict.fromkeys(map(self._slot, indexes), ""))
 
-    async def _wait_for(self, tools: dict[int, str], tasks: dict[int, asyncio.Task[Any]]) -> Finish | None:
+    async def _wait_for(
+        self, tools: dict[int, str], tasks: dict[int, asyncio.Task[CallOutcome]]
+    ) -> Finish | Fenced | None:
         """Waits for all tasks; how the run ends that cannot wait any longer, None = all are done.
 
         Args:
@@ -155,7 +160,9 @@ class CallAnswers:
             for name in still:
                 _log.warning("tool.still_running run=%s tool=%s", self._run.key.run_id, name)
         if cut is not None:
-            finish = stopped(cut.value, self._run)
+            finish = cut_short(cut, self._run)
+            if isinstance(finish, Fenced):
+                return finish
             message = "; ".join(filter(None, (finish.message, *(f"still running: {name}" for name in still))))
             return replace(finish, message=message or None)
         for task in tasks.values():

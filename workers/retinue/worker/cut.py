@@ -1,4 +1,4 @@
-"""Waiting for work in flight, and what cuts the wait short: the run's deadline, or a cancel that stands."""
+"""Waiting for work in flight, and what cuts the wait short: the deadline, a cancel that stands, a loss."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _left_behind: set[asyncio.Task[Any]] = set()
 
 
 class Cut(StrEnum):
-    """Why nobody waits any longer; the values are those with which the store stops a run."""
+    """Why nobody waits any longer; the store stops a run with the first two."""
 
     DEADLINE = "DEADLINE"
     CANCEL = "CANCEL"
+    LOST = "LOST"  # another attempt owns the run
 
 
 async def until_done(
@@ -31,7 +32,7 @@ async def until_done(
 
     Args:
         grace_s: How long the work may go on after an alarm. Only then is the mark asked for, so that an
-            alarm without one costs nothing.
+            alarm without one costs nothing. A run that is lost is not owed it.
 
     Returns:
         What cut the wait; None = the work is done.
@@ -39,24 +40,29 @@ async def until_done(
     if not work:
         return None
     watch = _Watch(work)
-    run.alarm.add_listener(watch.ring)
+
+    def ring() -> None:
+        watch.ring(always=run.is_lost)
+
+    run.alarm.add_listener(ring)
     try:
-        while True:
-            if not run.alarm.is_set():
-                await watch.wait(run.seconds_left)
-            if watch.is_over:
-                return None
+        while not watch.is_over:
+            if run.is_lost:
+                return Cut.LOST
             if run.alarm.is_set():
                 await watch.wait(_sooner(grace_s, run.seconds_left), even_if_rung=True)
-                if watch.is_over:
-                    return None
+                if watch.is_over or run.is_lost:
+                    continue
                 if await cancel_stands(services.store, run.key):
                     return Cut.CANCEL
                 run.alarm.clear()
-            if run.seconds_left == 0:
+            elif run.seconds_left == 0:
                 return Cut.DEADLINE
+            else:
+                await watch.wait(run.seconds_left)
+        return None
     finally:
-        run.alarm.remove_listener(watch.ring)
+        run.alarm.remove_listener(ring)
 
 
 async def let_go(work: Collection[asyncio.Task[Any]], *, within_s: float) -> set[asyncio.Task[Any]]:
@@ -114,9 +120,9 @@ class _Watch:
             if timer is not None:
                 timer.cancel()
 
-    def ring(self) -> None:
-        """Ends a wait that listens."""
-        if self._hears_ring:
+    def ring(self, *, always: bool = False) -> None:
+        """Ends a wait that listens, or one that does not as well."""
+        if self._hears_ring or always:
             self._wake()
 
     def _count(self, task: asyncio.Task[Any]) -> None:

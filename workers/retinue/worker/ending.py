@@ -1,10 +1,16 @@
-"""How a run ends that the store does not let go on."""
+"""How a run ends that the store does not let go on, or whose work in flight was cut."""
 
 from __future__ import annotations
 
 from retinue.contract import ErrorClassification, SubagentState
+from retinue.worker.cut import Cut
 from retinue.worker.held import HeldRun
-from retinue.worker.outcome import Finish
+from retinue.worker.outcome import Fenced, Finish
+
+
+def cut_short(cut: Cut, run: HeldRun) -> Finish | Fenced:
+    """What becomes of a run whose work in flight nobody waits for any longer."""
+    return Fenced() if cut is Cut.LOST else stopped(cut.value, run)
 
 
 def stopped(reason: str, run: HeldRun, *, limit: int | None = None) -> Finish:

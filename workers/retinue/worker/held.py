@@ -49,7 +49,8 @@ class HeldRun:
         working_directory: Where its tools may work on files, None = nowhere in particular.
         tools_used: Tool calls answered so far.
         partial: The last text of the model, for a run that is cut.
-        alarm: There may be a cancel mark.
+        alarm: There may be a cancel mark, or the run is lost.
+        is_lost: Another attempt owns the run, or may: this one is to stop.
         has_left: The attempt is over; a tool that it left behind may still run.
     """
 
@@ -70,6 +71,7 @@ class HeldRun:
     tools_used: int = 0
     partial: str | None = field(default=None, repr=False)
     alarm: Alarm = field(default_factory=Alarm, repr=False)
+    is_lost: bool = False
     has_left: bool = False
     _operations: count[int] = field(default_factory=lambda: count(1), repr=False)
     _waits: int = field(default=0, repr=False)
@@ -110,6 +112,11 @@ class HeldRun:
         """An id for the next write: unique, since the token is."""
         return f"{self.fence.token}:{next(self._operations)}"
 
+    def lose(self) -> None:
+        """The run is, or may be, another attempt's: what this one has in flight stops. On the loop only."""
+        self.is_lost = True
+        self.alarm.set()
+
     def begin_wait(self, slots: Slots) -> None:
         """A tool waits for other runs: the first that does lends the run's slot. From any OS thread."""
         with self._waits_lock:
@@ -149,7 +156,7 @@ class HeldRun:
     @property
     def should_stop(self) -> bool:
         """Whether a tool works for nothing: its run is cancelled, out of time, or not here any more."""
-        return self.has_left or self.alarm.is_set() or self.seconds_left == 0
+        return self.has_left or self.is_lost or self.alarm.is_set() or self.seconds_left == 0
 
     @property
     def seconds_left(self) -> float | None:

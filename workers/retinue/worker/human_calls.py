@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Mapping
 from typing import Final, cast
 
 from pydantic import JsonValue
 
 from retinue.agents.arguments import ToolArgumentError, parse_arguments
 from retinue.agents.effective import ToolSpec
-from retinue.agents.json_arguments import json_arguments
+from retinue.agents.json_arguments import declared_arguments, json_arguments
+from retinue.agents.tool import AnyTool
 from retinue.contract import (
     INPUTS_MAX_BYTES,
     Phase,
@@ -39,6 +41,7 @@ _PHASES: Final = {
     RequestKind.INPUT: Phase.WAITING_INPUT,
 }
 _shown: Final = json_object(max_bytes=INPUTS_MAX_BYTES)
+_HIDDEN: Final = "[redacted]"
 _NOT_APPROVED = "[DENIED] This call was not run: nobody approved it with these arguments."
 
 
@@ -108,8 +111,7 @@ class HumanCalls:
         Raises:
             ToolArgumentError: its arguments are none, or cannot be shown to anybody.
         """
-        raw = asked.call.arguments
-        parsed = parse_arguments(raw) if tool.kind == "server" else json_arguments(tool.parameters, raw)
+        parsed = self._arguments(asked.call, tool)
         try:
             arguments = cast("dict[str, JsonValue]", _shown("arguments", parsed))
         except SubagentLifecycleError as fault:
@@ -117,7 +119,21 @@ class HumanCalls:
             raise ToolArgumentError(text) from None
         kind = RequestKind.INPUT if asked.kind is CallKind.INPUT else RequestKind.APPROVAL
         digest = hashlib.sha256(canonical_json(arguments).encode()).hexdigest()
-        return Asked(kind, tool.name, asked.call.call_id, arguments, digest)
+        function = self._function(tool)
+        hidden = dict.fromkeys(function.redact if function else (), _HIDDEN)
+        shown = {name: hidden.get(name, value) for name, value in arguments.items()}
+        return Asked(kind, tool.name, asked.call.call_id, shown, digest)
+
+    def _arguments(self, call: ToolCall, tool: ToolSpec) -> Mapping[str, object]:
+        if tool.kind != "server":
+            return json_arguments(tool.parameters, call.arguments)
+        function = self._function(tool)
+        if function is None:  # what was asked before waits on, also on a worker that lacks the tool
+            return parse_arguments(call.arguments)
+        return declared_arguments(tool.parameters, function, call.arguments)
+
+    def _function(self, tool: ToolSpec) -> AnyTool | None:
+        return self._services.registry.tools.get(tool.name) if tool.kind == "server" else None
 
     def _check(self, call: ToolCall, tool: ToolSpec) -> None:
         """Refuses a call that would fail after all: nobody is to be asked in vain.
@@ -125,12 +141,12 @@ class HumanCalls:
         Raises:
             ToolArgumentError: says why, for the model.
         """
-        function = self._services.registry.tools.get(tool.name) if tool.kind == "server" else None
+        function = self._function(tool)
         is_here = function is not None or tool.kind != "server"
         if not is_here or not self._run.grant.allows(tool.name, tool.toolset):
             raise ToolArgumentError(f"The tool {tool.name!r} is not available.")
         if function is not None:
-            function.check(call.arguments)
+            function.check(self._arguments(call, tool))
 
     def _slot(self, asked: TurnCall) -> str:
         return f"{self._run.iteration}:{asked.index}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from celery import bootsteps
@@ -10,6 +11,9 @@ from kombu.entity import Exchange, Queue
 
 from retinue.broker.routes import private_queue
 from retinue.worker.revoke import install_revoke
+
+_log = logging.getLogger("retinue.worker")
+_NAME_MAX_CHARS = 200
 
 
 class Intake(bootsteps.StartStopStep):
@@ -20,6 +24,9 @@ class Intake(bootsteps.StartStopStep):
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
         install_revoke()
+        # Celery would log the whole message of another application that has our queue by mistake.
+        c.on_unknown_task = c.on_invalid_task = _drop_task
+        c.on_unknown_message = _drop_message
 
     def start(self, parent: Any) -> None:
         """After each (re)connect, before the first message is received."""
@@ -36,3 +43,14 @@ class Intake(bootsteps.StartStopStep):
         if parent.event_dispatcher is not None:
             # The next dispatcher takes over what this one could not send, but not what it only collected.
             parent.event_dispatcher.flush()
+
+
+def _drop_task(_body: Any, message: Any, _error: Exception) -> None:
+    name = str(message.headers.get("task"))[:_NAME_MAX_CHARS]
+    _log.error(
+        "message.dropped reason=not_ours task=%r: does another Celery application use Retinue's queue?", name
+    )
+
+
+def _drop_message(_body: Any, _message: Any) -> None:
+    _log.error("message.dropped reason=malformed")

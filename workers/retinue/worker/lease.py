@@ -17,10 +17,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from weakref import WeakSet
 
 from retinue.store import keys
+from retinue.store.sentinel_urls import SentinelAddress, parse_store_url
 from retinue.store.urls import ServerAddress
 
 _log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class Lease:
 
     Args:
         process_id: The fresh uuid of this start of the worker.
-        store_url: The store, as `ServerAddress.parse` reads it.
+        store_url: The store, as `parse_store_url` reads it.
         lease_seconds: How long the lease lasts without renewal; renewed every quarter of it.
         hang_seconds: How old the heartbeat may get before renewal stops.
         on_lost: Called with the reason (`hang`, `store`, `vanished`, `sidecar`) when the lease is
@@ -64,7 +65,7 @@ class Lease:
         self.lost_reason = ""
         """Why it was lost the last time, as given to `on_lost`; empty before that."""
         self.lost.set()
-        self._address = ServerAddress.parse(store_url)
+        self._address = parse_store_url(store_url)
         self._lease_s = lease_seconds
         self._hang_s = hang_seconds
         self._on_lost = on_lost
@@ -194,17 +195,18 @@ class Lease:
         return sidecar
 
     def _config(self) -> bytes:
-        server = asdict(self._address)
-        del server["options"]  # for libraries that take a URL
-        if server["path"] is not None:
-            server["path"] = os.path.abspath(server["path"])
-        if server["tls"] is not None:
-            for name in ("ca_file", "cert_file", "key_file"):
-                if server["tls"][name] is not None:
-                    server["tls"][name] = os.path.abspath(server["tls"][name])
+        address = self._address
+        if isinstance(address, SentinelAddress):
+            server = _plain(address.server_at("", 0))
+            server["sentinels"] = [_plain(sentinel) for sentinel in address.sentinel_servers]
+            server["service"] = address.service
+        else:
+            server = _plain(address)
         fields = {
             "key": keys.lease(self.process_id),
             "value": f"{socket.gethostname()}:{os.getpid()}",
+            "process": self.process_id,
+            "election": keys.REAPER,
             "lease_ms": round(self._lease_s * 1000),
             "hang_ms": round(self._hang_s * 1000),
             "expected": self._was_held,
@@ -333,6 +335,19 @@ class Lease:
             self._close_pipe(sidecar.stdin)
             self._close_pipe(sidecar.stdout)
             sidecar.returncode = 0  # not the child's to wait for
+
+
+def _plain(address: ServerAddress) -> dict[str, Any]:
+    """An address as the sidecar reads it, which runs in a directory of its own."""
+    server = asdict(address)
+    del server["options"]  # for libraries that take a URL
+    if server["path"] is not None:
+        server["path"] = os.path.abspath(server["path"])
+    if server["tls"] is not None:
+        for name in ("ca_file", "cert_file", "key_file"):
+            if server["tls"][name] is not None:
+                server["tls"][name] = os.path.abspath(server["tls"][name])
+    return server
 
 
 _all: WeakSet[Lease] = WeakSet()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from retinue.agents.effective import Capabilities, RunnerKind
-from retinue.contract import ErrorClassification, Phase, SubagentState
+from retinue.contract import NAME_MAX_CHARS, ErrorClassification, Phase, SubagentState
 from retinue.store import running
 from retinue.store.record import Ending
 from retinue.store.replies import Passed, Pin, Recorded, Response, Stale, Stopped
@@ -81,7 +81,7 @@ class AgentLoop:
                 if left is None and not overtaken and not run.takes_over:
                     left = self._end_of_turn(calls)
                 if left is not None:
-                    return left
+                    return self._with_answers(left, calls) if isinstance(left, Finish) else left
             overtaken = False
             if self._services.draining.is_set():
                 return HandBack()
@@ -94,9 +94,11 @@ class AgentLoop:
 
     def _end_of_turn(self, calls: Sequence[ToolCall]) -> Finish | None:
         in_time = Turn.of(calls, self._run.spec).in_time
-        end = self._answers.submission.end_of_turn(self._api, in_time)
-        # No boundary puts the calls' results into the thread any more.
-        return end and replace(end, answers=tuple(self._heads(calls)))
+        return self._answers.submission.end_of_turn(self._api, in_time)
+
+    def _with_answers(self, end: Finish, calls: Sequence[ToolCall]) -> Finish:
+        """The end, with the results that there are: no boundary puts them into the thread any more."""
+        return replace(end, answers=tuple(self._heads(calls)))
 
     async def _boundary(self, calls: Sequence[ToolCall]) -> Passed | Finish | Fenced:
         run = self._run
@@ -117,7 +119,7 @@ class AgentLoop:
                 run.spec_is_pinned = True
                 return reply
             case Stopped(reason=reason, limit=limit):
-                return stopped(reason, run, limit=limit)
+                return self._with_answers(stopped(reason, run, limit=limit), calls)
             case Stale():
                 return Fenced()
 
@@ -135,7 +137,7 @@ class AgentLoop:
         response = await ask(self._services, run, passed.iteration, steers)
         if isinstance(response, Aborted):
             return None
-        if isinstance(response, Finish):
+        if isinstance(response, Finish | Fenced):
             return response
         if response.text:
             run.partial = response.text
@@ -173,7 +175,8 @@ class AgentLoop:
                     steers=len(steers),
                     phase=Phase.TOOL_CALL if response.tool_calls else Phase.MODEL_CALL,
                     messages=messages,
-                    tools=[call.name for call in response.tool_calls],
+                    # A model may make up a name of any length.
+                    tools=[call.name[:NAME_MAX_CHARS] for call in response.tool_calls],
                     partial=response.text if goes_on else None,
                     input_tokens=usage.input_tokens,
                     output_tokens=usage.output_tokens,

@@ -14,7 +14,7 @@ from retinue.agents.tool_result import ToolResultError
 from retinue.client.parent import current_parent
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.worker.cut import AT_ONCE_S, let_go, until_done
-from retinue.worker.ending import stopped
+from retinue.worker.ending import cut_short
 from retinue.worker.foreign import foreign_result, start_foreign
 from retinue.worker.held import HeldRun
 from retinue.worker.outcome import Finish, Outcome
@@ -55,7 +55,7 @@ class ObjectRun:
                 _log.warning(
                     "agent.still_running run=%s agent=%s", self._run.key.run_id, self._run.spec.agent
                 )
-        return self._ended(work) if cut is None else stopped(cut.value, self._run)
+        return self._ended(work) if cut is None else cut_short(cut, self._run)
 
     def _start(self) -> asyncio.Task[object]:
         run, request = self._run, self._run.ticket.request

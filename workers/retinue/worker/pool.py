@@ -55,6 +55,7 @@ class RunPool(BasePool):
     """Runs wake-ups on a Runtime; `-c` is how many at a time.
 
     `process_id` is a fresh uuid of this worker process: its private queue and its lease bear it.
+    `node_name` is Celery's name of it.
     """
 
     signal_safe = False
@@ -68,6 +69,8 @@ class RunPool(BasePool):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.process_id = uuid.uuid4().hex
+        # Celery's pools run this in each of their processes: initializer(app, hostname).
+        self.node_name = str(options.get("initargs", (None, ""))[1])
         self.events = TaskEvents()
         self.consumer: Any = None
         self._runtime: Runtime | None = None

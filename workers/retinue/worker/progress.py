@@ -7,6 +7,7 @@ import threading
 
 from retinue.contract import StoreError
 from retinue.store import running
+from retinue.store.replies import Stale
 from retinue.store.store import AsyncStore
 from retinue.worker.held import HeldRun
 
@@ -49,7 +50,8 @@ class ProgressLine:
         while (message := self._next()) is not None:
             note = running.note_progress(self._run.key, self._run.fence, index=self._index, message=message)
             try:
-                await self._store.run(note)
+                if isinstance(await self._store.run(note), Stale):
+                    self._run.lose()
             except StoreError:
                 continue
 

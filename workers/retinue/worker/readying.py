@@ -6,15 +6,15 @@ import asyncio
 
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.worker.cut import AT_ONCE_S, let_go, until_done
-from retinue.worker.ending import stopped
+from retinue.worker.ending import cut_short
 from retinue.worker.held import HeldRun
 from retinue.worker.hints import cancel_stands
 from retinue.worker.mcp_listing import McpListingError
-from retinue.worker.outcome import Finish
+from retinue.worker.outcome import Fenced, Finish
 from retinue.worker.services import Services
 
 
-async def make_ready(services: Services, run: HeldRun) -> Finish | None:
+async def make_ready(services: Services, run: HeldRun) -> Finish | Fenced | None:
     """Completes a spec that is not pinned yet; how the run ends if that cannot be, else None.
 
     Raises:
@@ -24,13 +24,13 @@ async def make_ready(services: Services, run: HeldRun) -> Finish | None:
         return None
 
     async def go_on() -> bool:
-        return not await cancel_stands(services.store, run.key)
+        return not (run.is_lost or await cancel_stands(services.store, run.key))
 
     work = asyncio.ensure_future(services.network.completed(run.spec, go_on=go_on))
     try:
         cut = await until_done(services, run, [work], grace_s=0)
         if cut is not None:
-            return stopped(cut.value, run)
+            return cut_short(cut, run)
         run.spec = work.result()
     except McpListingError as fault:
         return Finish(SubagentState.FAILED, ErrorClassification.TOOL_ERROR, message=str(fault))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from retinue.broker.reaper import sweep
-from retinue.broker.wakeups import Waker
+from retinue.broker.wakeups import Wakes
 from retinue.store import control, reading
 from retinue.store.call import RunKey
 from retinue.worker.patience import PatientStore
@@ -13,7 +13,7 @@ from retinue.worker.patience import PatientStore
 _log = logging.getLogger("retinue.worker")
 
 
-async def cancel_by_run_id(store: PatientStore, waker: Waker, run_id: str) -> None:
+async def cancel_by_run_id(store: PatientStore, waker: Wakes, run_id: str) -> None:
     """Cancels a run whose tenant only the store knows: a task id does not carry it.
 
     Every worker is told of a revoke, so this happens several times; the mark is set once.

@@ -55,6 +55,10 @@ class Roll:
         """Every run that is held or being claimed."""
         return set(self._entries)
 
+    def held(self) -> list[HeldRun]:
+        """The runs that were claimed."""
+        return [entry.run for entries in self._entries.values() for entry in entries if entry.run]
+
     def alarm(self, run_id: str) -> None:
         """Raises the alarm of a run, whoever its tenant is."""
         for entries in self._entries.values():

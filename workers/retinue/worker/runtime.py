@@ -13,24 +13,29 @@ from typing import TYPE_CHECKING
 from celery import Celery
 
 from retinue.agents.catalogue import advertise as advertised
+from retinue.broker.addresses import for_links
 from retinue.broker.casualties import owned_members, take_over
 from retinue.broker.catalogue import AsyncCatalogue, WorkerEntry, advertise, withdraw
 from retinue.broker.envelope import EnvelopeTemplate
 from retinue.broker.owner_check import OwnerCheck
 from retinue.broker.reaper import Reaper
 from retinue.broker.routes import private_queue
+from retinue.broker.settings_sections import Durability
 from retinue.broker.wakeups import Waker
 from retinue.client.planning import LaunchPlanner
 from retinue.contract import StoreError
 from retinue.store.async_subscription import AsyncSubscriptions
 from retinue.store.call import RunKey
 from retinue.store.link import AsyncLink
+from retinue.store.replicated_links import AsyncReplicatedLink
 from retinue.store.running import capability
 from retinue.store.store import AsyncStore
-from retinue.store.urls import names_one_server
-from retinue.worker.attempt import Attempt
+from retinue.worker.attempt import Attempt, Suspect
 from retinue.worker.bootstrap import Prepared, prepare
+from retinue.worker.crash_points import mortal_model, mortal_store, mortal_wakes
 from retinue.worker.documents import LaunchedDocuments
+from retinue.worker.drain import drain_when_asked, terminate_this_process
+from retinue.worker.fence_check import FenceCheck
 from retinue.worker.hints import CancelHints
 from retinue.worker.models import OpenAiModel, RetryPolicy
 from retinue.worker.network_tools import NetworkTools
@@ -39,8 +44,9 @@ from retinue.worker.providers import ProviderBundles
 from retinue.worker.reports import ReceivedWakeUp, Succeeded, TaskReport
 from retinue.worker.revocation import cancel_by_run_id
 from retinue.worker.roll import Roll
-from retinue.worker.services import Services
+from retinue.worker.services import Pool, Services
 from retinue.worker.specs import SpecResolver
+from retinue.worker.suspects import Suspects
 from retinue.worker.target_guard import TargetGuard
 
 if TYPE_CHECKING:
@@ -72,12 +78,16 @@ class WorkerRuntime:
         app: The Retinue app.
         pool: Whose slots a waiting run lends.
         prepared: The process.
+        alone: It has one run to itself: it may take suspects, looks after no other process, and advertises
+            nothing that others could send it.
     """
 
-    def __init__(self, app: Celery, pool: RunPool, prepared: Prepared) -> None:
+    def __init__(self, app: Celery, pool: Pool, prepared: Prepared, *, alone: bool = False) -> None:
         self._app = app
         self._pool = pool
         self._prepared = prepared
+        self._alone = alone
+        self._suspects = Suspects(pool, hang_s=prepared.settings.hang_seconds)
         self._roll = Roll()
         self._draining = asyncio.Event()
         self._lease_is_back = asyncio.Event()
@@ -99,14 +109,20 @@ class WorkerRuntime:
         self._loop = asyncio.get_running_loop()
         settings, registry = self._prepared.settings, self._prepared.registry
         url, process = settings.required_store_url, self._prepared.process
-        self._link = AsyncLink(
-            url, client_name="retinue-worker", connect_timeout_s=settings.store_timeout_seconds
+        link_kind = AsyncReplicatedLink if settings.durability is Durability.STRICT else AsyncLink
+        self._link = link_kind(
+            url,
+            client_name="retinue-worker",
+            connect_timeout_s=settings.store_timeout_seconds,
+            timeout_s=settings.store_timeout_seconds,
         )
         self._subscriptions = AsyncSubscriptions(url, client_name="retinue-worker-subscriptions")
-        store = AsyncStore(self._link)
+        store = mortal_store(self._link)
         self._store = PatientStore(store)
         template = EnvelopeTemplate.capture(self._app)
-        self._waker = Waker(self._app, template=template, link=self._link if settings.same_server else None)
+        waker = Waker(self._app, template=template, link=self._link if settings.same_server else None)
+        self._waker = mortal_wakes(waker)
+        self._fence_check = FenceCheck(store, self._roll)
         self._hints = CancelHints(self._subscriptions, self._store, process)
         objects = [name for name, entry in registry.agents.items() if entry.target is not None]
         loops = {*registry.agents, settings.delegation.default_agent_name} - {*objects}
@@ -124,19 +140,30 @@ class WorkerRuntime:
             # Patient as well: a run that delegates must not fail because the store is away.
             catalogue=AsyncCatalogue(self._store),
             planner=LaunchPlanner(settings, template if settings.same_server else None),
-            model=self._model,
+            model=mortal_model(self._model),
             retries=RetryPolicy(max_attempts=settings.model_max_attempts),
             network=NetworkTools(settings, guard),
             provider=ProviderBundles(settings).of,
             draining=self._draining,
+            alone=self._alone,
         )
         self._prepared.lease.set_callbacks(on_lost=self._on_lost, on_back=self._on_back)
         self._started_at = time.time()
         await self._advertise()
         self._broker = self._broker_link()
         reaper = Reaper(store, self._link, self._broker, self._waker, settings, process)
-        owner_check = OwnerCheck(store, self._link, self._waker, settings, process, self._roll.members)
-        for work in (self._beat(), self._readvertise(), reaper.run(), owner_check.run()):
+        owner_check = OwnerCheck(
+            store,
+            self._link,
+            self._waker,
+            settings,
+            process,
+            self._roll.members,
+            not_owned=self._fence_check.look,
+        )
+        asked = drain_when_asked(self._subscriptions, self._store, process, self._drain)
+        watching = () if self._alone else (reaper.run(),)
+        for work in (self._beat(), self._readvertise(), owner_check.run(), asked, *watching):
             self._tasks.append(asyncio.create_task(work))
         # Each request at INFO is noise here; a failure is in the run's result and events.
         logging.getLogger("httpx2").setLevel(logging.WARNING)
@@ -154,7 +181,8 @@ class WorkerRuntime:
         assert current is not None
         self._attempts.add(current)
         try:
-            return await attempt.run()
+            report = await attempt.run()
+            return await self._suspects.run(report.key) if isinstance(report, Suspect) else report
         except asyncio.CancelledError:
             if not self._draining.is_set():
                 raise
@@ -172,6 +200,9 @@ class WorkerRuntime:
     async def stop(self, timeout_s: float) -> None:
         """Lets runs reach their boundary, hands them back, and takes the process out of the catalogue."""
         self._draining.set()
+        # Not waited for: where the store is away, nothing could be sent to this process anyway.
+        self._tasks.append(asyncio.create_task(self._say_draining()))
+        self._suspects.close()
         if timeout_s > 0 and self._attempts:
             await asyncio.wait(set(self._attempts), timeout=timeout_s)
         stopped = (*self._tasks, *self._attempts)
@@ -212,8 +243,8 @@ class WorkerRuntime:
         settings = self._prepared.settings
         if settings.same_server:
             return self._link
-        url = settings.required_broker_url
-        return AsyncLink(url, client_name="retinue-reaper") if names_one_server(url) else None
+        address = settings.broker_address
+        return None if address is None else AsyncLink(for_links(address), client_name="retinue-reaper")
 
     async def _beat(self) -> None:
         while True:
@@ -225,25 +256,38 @@ class WorkerRuntime:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_ADVERTISE_EVERY_S):
                     await self._lease_is_back.wait()
+            was_lost = self._lease_is_back.is_set()
             self._lease_is_back.clear()
             if self.takes_work:
                 with suppress(Exception):
                     await self._advertise()
+                    if was_lost:
+                        # What it went on with meanwhile, others may have taken over.
+                        await self._fence_check.look()
+
+    async def _say_draining(self) -> None:
+        with suppress(StoreError):
+            await self._advertise()
+
+    def _drain(self) -> None:
+        terminate_this_process()
+        self._pool.look_again()
 
     async def _advertise(self) -> None:
         prepared = self._prepared
+        default = prepared.settings.delegation.default_agent_name
         worker = WorkerEntry(
             process=prepared.process,
             host=socket.gethostname(),
             pid=os.getpid(),
             started_at=self._started_at,
             # As Celery understood the command line: -Q wins over the queues of the agents.
-            queues=tuple(sorted(self._app.amqp.queues.consume_from)),
+            queues=() if self._alone else tuple(sorted(self._app.amqp.queues.consume_from)),
             private_queue=private_queue(prepared.process),
-            agents=tuple(
-                sorted({*prepared.registry.agents, prepared.settings.delegation.default_agent_name})
-            ),
+            agents=() if self._alone else tuple(sorted({*prepared.registry.agents, default})),
             slots=self._pool.limit,
+            name=self._pool.node_name,
+            draining=self._draining.is_set(),
         )
         entries = advertised(prepared.registry, prepared.settings)
         await advertise(self._link, worker, entries, tuple(prepared.settings.providers), time.time())
@@ -267,5 +311,7 @@ class WorkerRuntime:
         self._pool.look_again()
 
     def _fence(self) -> None:
+        for run in self._roll.held():
+            run.lose()
         for task in self._attempts:
             task.cancel()

@@ -25,6 +25,18 @@ class Slots(Protocol):
     def take_back(self) -> None: ...
 
 
+class Pool(Slots, Protocol):
+    """What a runtime asks of whoever hands it wake-ups.
+
+    `limit` is how many at a time, `node_name` Celery's name of the process.
+    """
+
+    limit: int
+    node_name: str
+
+    def look_again(self) -> None: ...
+
+
 class Catalogue(Protocol):
     """What is advertised; `fresh` asks the store again."""
 
@@ -41,6 +53,7 @@ class Services:
         network: Calls tools that are answered over the network.
         provider: The whole bundle of a provider by name, or of an Agent Spec's own LLM config.
         draining: Set once the process is to stop: runs are handed back at their boundary.
+        alone: The process runs nothing else beside a run: it may have suspects.
     """
 
     process: str
@@ -58,3 +71,4 @@ class Services:
     network: NetworkTools
     provider: Callable[..., Provider]
     draining: asyncio.Event
+    alone: bool = False

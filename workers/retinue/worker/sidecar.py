@@ -5,7 +5,7 @@ that it is up in milliseconds and a few megabytes. It speaks to the worker over 
 output, and to the server over a socket of its own:
 
 - input: one line of JSON (see `Config`), then a byte for each heartbeat; its end means that the worker
-  is gone, however it went, and the lease is deleted at once.
+  is gone, however it went: the lease is deleted at once, and the election if it was the elected one.
 - output: `held <t>` after each renewal, t = CLOCK_MONOTONIC seconds of the moment before it was sent;
   `failed hang` (no heartbeat) or `failed store` (no good reply) after each that did not happen, so
   that silence means a dead sidecar; `vanished` if the lease was gone while it should have been there.
@@ -27,25 +27,37 @@ redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[1])
 return 0
 """
 
+RESIGN = b"""#!lua flags=allow-oom
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
+"""
+
 
 class Config:
     """What the worker writes in the first line.
 
     Args:
-        line: A JSON object: key, value, lease_ms, hang_ms, expected (the lease exists already), worker_pid,
-            and the server: host, port, path, db, username, password, tls (null or check,
-            check_hostname, ca_file, cert_file, key_file).
+        line: A JSON object: key, value, process, election (the key of the elected reaper), lease_ms,
+            hang_ms, expected (the lease exists already), worker_pid, and the server: host, port, path,
+            db, username, password, tls (null or check, check_hostname, ca_file, cert_file, key_file),
+            sentinels (null, or addresses like this one: then they are asked for host and port) and
+            service (what they call it).
     """
 
     def __init__(self, line: bytes) -> None:
         fields: dict[str, Any] = json.loads(line)
         self.key: str = fields["key"]
         self.value: str = fields["value"]
+        self.process: str = fields["process"]
+        self.election: str = fields["election"]
         self.lease_s: float = fields["lease_ms"] / 1000
         self.hang_s: float = fields["hang_ms"] / 1000
         self.expected: bool = fields["expected"]
         self.worker_pid: int = fields["worker_pid"]
         self.server: dict[str, Any] = fields["server"]
+
+
+Reply = bytes | int | None | list["Reply"]
 
 
 class RefusedError(Exception):
@@ -63,10 +75,11 @@ class Server:
     def __init__(self, address: dict[str, Any], timeout_s: float) -> None:
         self._address = address
         self._timeout_s = timeout_s
+        self._sentinels: list[dict[str, Any]] = list(address.get("sentinels") or ())
         self._socket: socket.socket | None = None
         self._replies: BinaryIO | None = None
 
-    def call(self, *words: str | bytes | int) -> bytes | int | None:
+    def call(self, *words: str | bytes | int) -> Reply:
         """Send a command and wait for its reply.
 
         Raises:
@@ -88,9 +101,13 @@ class Server:
         if self._socket is not None:
             self._socket.close()
         self._socket = self._replies = None
+        # Perhaps it was not there, or no longer the primary: the next sentinel may know more.
+        self._sentinels = self._sentinels[1:] + self._sentinels[:1]
 
     def _connect(self) -> None:
         address = self._address
+        if self._sentinels:
+            address = {**address, **self._ask_sentinel(self._sentinels[0])}
         if address["path"] is not None:
             opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self._socket = opened
@@ -109,14 +126,28 @@ class Server:
         if address["db"]:
             self._exchange("SELECT", address["db"])
 
-    def _exchange(self, *words: str | bytes | int) -> bytes | int | None:
+    def _ask_sentinel(self, place: dict[str, Any]) -> dict[str, Any]:
+        sentinel = Server(place, self._timeout_s / 2)
+        try:
+            found = sentinel.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._address["service"])
+        finally:
+            sentinel.drop()
+        if not isinstance(found, list):
+            raise ConnectionError("the sentinel names no primary")
+        host, port = (word.decode() if isinstance(word, bytes) else "" for word in found)
+        return {"host": host, "port": int(port)}
+
+    def _exchange(self, *words: str | bytes | int) -> Reply:
         assert self._socket is not None
-        assert self._replies is not None
         parts = [b"*%d\r\n" % len(words)]
         for word in words:
             data = word if isinstance(word, bytes) else str(word).encode()
             parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
         self._socket.sendall(b"".join(parts))
+        return self._read()
+
+    def _read(self) -> Reply:
+        assert self._replies is not None
         line = self._replies.readline()
         if not line.endswith(b"\r\n"):
             raise ConnectionError("the server closed the connection")
@@ -128,6 +159,9 @@ class Server:
         if kind == b"$":
             length = int(rest)
             return None if length < 0 else self._replies.read(length + 2)[:-2]
+        if kind == b"*":
+            count = int(rest)
+            return None if count < 0 else [self._read() for _ in range(count)]
         return rest
 
 
@@ -239,9 +273,12 @@ class Sidecar:
             print(f"lease_renewal_failed error={type(error).__name__}", file=sys.stderr, flush=True)
 
     def _let_go(self) -> None:
+        config = self._config
         for _ in range(2):  # the kept connection may be stale
             try:
-                self._server.call("DEL", self._config.key)
+                self._server.call("DEL", config.key)
+                # Whoever is elected next need not wait for this one's time to be over.
+                self._server.call("EVAL", RESIGN, 1, config.election, config.process)
                 return
             except (OSError, ValueError, RefusedError):
                 continue

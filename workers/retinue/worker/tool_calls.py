@@ -8,13 +8,15 @@ import time
 from retinue.agents import ToolContext, current_tool_context
 from retinue.agents.arguments import ToolArgumentError
 from retinue.agents.effective import ToolSpec
-from retinue.agents.json_arguments import json_arguments
+from retinue.agents.json_arguments import declared_arguments, json_arguments
 from retinue.agents.tool import AnyTool
 from retinue.agents.tool_result import ToolResultError, result_text
 from retinue.client.parent import current_parent
+from retinue.contract import NAME_MAX_CHARS
 from retinue.store import running
 from retinue.store.replies import Stale
 from retinue.worker.call_handler import Answered
+from retinue.worker.crash_points import mortal
 from retinue.worker.foreign import call_foreign
 from retinue.worker.held import HeldRun
 from retinue.worker.hints import cancel_stands
@@ -45,6 +47,7 @@ class ToolCalls:
     def __init__(self, services: Services, run: HeldRun) -> None:
         self._services = services
         self._run = run
+        self._call = mortal("tool", self._result)
 
     async def start(self, asked: TurnCall, *, lost: bool) -> Answered | Fenced:
         """Runs one call and records its result.
@@ -54,7 +57,7 @@ class ToolCalls:
             lost: An earlier attempt had started it: it runs again only if its tool allows that.
         """
         started = time.monotonic()
-        name, ok, text = await self._result(asked.index, asked.call, lost=lost)
+        name, ok, text = await self._call(asked.index, asked.call, lost=lost)
         kept = await self.record(asked.index, name, text, ok=ok, started=started)
         return Answered() if kept else Fenced()
 
@@ -88,7 +91,11 @@ class ToolCalls:
             offered = self._run.spec
             names = [tool.api_name for tool in offered.tools] + [tool.name for tool in offered.built_in_tools]
             listed = ", ".join(names) or "none"
-            return call.name, False, f"[ERROR] There is no tool {call.name[:80]!r}. Tools: {listed}."
+            return (
+                call.name[:NAME_MAX_CHARS],
+                False,
+                f"[ERROR] There is no tool {call.name[:80]!r}. Tools: {listed}.",
+            )
         if spec.kind in ("remote", "mcp"):
             ok, text = await self._elsewhere(spec, call, lost=lost)
             return spec.name, ok, text
@@ -99,7 +106,7 @@ class ToolCalls:
         if lost and not tool.runs_again:
             return spec.name, False, OUTCOME_UNKNOWN
         try:
-            arguments = tool.check(call.arguments)
+            arguments = tool.check(declared_arguments(spec.parameters, tool, call.arguments))
         except ToolArgumentError as fault:
             return spec.name, False, f"[ERROR] {fault}"
         ok, text = await self._run_tool(index, tool, arguments)
@@ -114,7 +121,7 @@ class ToolCalls:
             return False, OUTCOME_UNKNOWN
 
         async def go_on() -> bool:
-            return not await cancel_stands(self._services.store, run.key)
+            return not (run.is_lost or await cancel_stands(self._services.store, run.key))
 
         try:
             arguments = json_arguments(spec.parameters, call.arguments)

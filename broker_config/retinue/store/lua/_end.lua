@@ -13,12 +13,32 @@ local function close_waits(entries, child)
   end
 end
 
+local function is_live(T, id)
+  local f = redis.call('HMGET', T .. 'run:' .. id, 'st', 'fi')
+  return f[1] and not f[2]
+end
+
+local function expire_thread(T, thread, ttl)
+  redis.call('EXPIRE', T .. 'th:' .. thread, ttl)
+  redis.call('EXPIRE', T .. 'th:' .. thread .. ':ow', ttl)
+end
+
+-- The threads of a conversation's pairs are kept as long as its own. One that is still written to expires
+-- from its writer's end on.
+local function expire_pairs(T, thread, ttl)
+  for _, pair in ipairs(redis.call('SMEMBERS', T .. 'th:' .. thread .. ':ps')) do
+    if redis.call('EXISTS', T .. 'th:' .. pair .. ':by') == 0 then expire_thread(T, pair, ttl) end
+  end
+  redis.call('EXPIRE', T .. 'th:' .. thread .. ':ps', ttl)
+end
+
 -- Ends a run: steers that it never saw, its event, the indexes, the times to live, its parent's
 -- journal. `reply` is the JSON string that the parent's model reads. Returns the parent's wake-up or
 -- nil. Needs _clock, _count, _queue, _asked and _requests.
 local function end_run(T, P, tenant, id, now, state, class, reply)
   local run, member = T .. 'run:' .. id, tenant .. '/' .. id
-  local f = redis.call('HMGET', run, 'root', 'par', 'pc', 'path', 'q', 'own', 'ns', 'nd', 'ttl', 'th', 'tt', 'co', 'lc', 'pt', 'cr', 'na')
+  local f = redis.call('HMGET', run, 'root', 'par', 'pc', 'path', 'q', 'own', 'ns', 'nd', 'ttl', 'th', 'tt', 'co', 'lc', 'pt',
+    'cr', 'na', 'gc', 'gr')
   local tree = T .. 'tree:' .. f[1]
   local events, ttl = tree .. ':ev', tonumber(f[9])
   for n = tonumber(f[8]) + 1, tonumber(f[7]) do
@@ -57,11 +77,9 @@ local function end_run(T, P, tenant, id, now, state, class, reply)
     redis.call('DEL', thread .. ':by')
     shared = false
   end
-  -- Never under another run that writes to it.
-  if not shared then
-    redis.call('EXPIRE', thread, f[11])
-    redis.call('EXPIRE', thread .. ':ow', f[11])
-  end
+  -- Never under another run that writes to it, nor under a conversation whose members may write to it again.
+  if not shared and not (f[17] and is_live(T, f[17])) then expire_thread(T, f[10], f[11]) end
+  if not f[17] and (f[18] or f[10] ~= id) then expire_pairs(T, f[10], f[11]) end
   if f[12] ~= '' then redis.call('EXPIRE', T .. 'corr:' .. f[12], ttl) end
   if redis.call('HINCRBY', tree, 'live', -1) == 0 then
     for _, suffix in ipairs({ '', ':ev', ':m', ':g', ':sp' }) do redis.call('EXPIRE', tree .. suffix, ttl) end

@@ -3,9 +3,9 @@
 -- the worker needs. Ends the run instead where a mark or its deadline says so.
 -- KEYS[1] record
 -- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 token, 6 process, 7 agents that this process runs, each
---   "\n<name>\t<l|o>" (loop, object), and a closing "\n"
+--   "\n<name>\t<l|o>" (loop, object), and a closing "\n", 8 this process runs nothing else beside it (1|0)
 -- Replies {CLAIMED, epoch, now, record, request, spec, thread, journal, grants, decisions}; {GONE}; {NOT_QUEUED, phase};
---   {NOT_CAPABLE, agent}; {ENDED, state, parent's wake-up or nothing}
+--   {NOT_CAPABLE, agent}; {SUSPECT} (a process was lost with it: only one that it has to itself may go on); {ENDED, state, parent's wake-up or nothing}
 --!include _clock
 --!include _marks
 --!include _count
@@ -15,7 +15,7 @@
 --!include _end
 local T, P, tenant, id, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local run, member = KEYS[1], tenant .. '/' .. id
-local f = redis.call('HMGET', run, 'st', 'ph', 'ep', 'tok', 'root', 'path', 'ab', 'dl', 'ag', 'q', 'th', 'fi', 'rp', 'op', 'par', 'doc')
+local f = redis.call('HMGET', run, 'st', 'ph', 'ep', 'tok', 'root', 'path', 'ab', 'dl', 'ag', 'q', 'th', 'fi', 'rp', 'op', 'par', 'doc', 'ls')
 if not f[1] then return { 'GONE' } end
 
 local function handed_out(epoch)
@@ -70,6 +70,7 @@ if mark or late then
   redis.call('HSET', run, 'op', token, 'rp', wakeup and wakeup[2] or '')
   return { 'ENDED', state, wakeup }
 end
+if f[17] ~= '0' and ARGV[8] ~= '1' then return { 'SUSPECT' } end
 
 local epoch = redis.call('HINCRBY', run, 'ep', 1)
 redis.call('ZREM', P .. 'q:' .. f[10], member)

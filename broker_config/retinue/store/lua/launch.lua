@@ -5,19 +5,19 @@
 -- ARGV 1 T, 2 P, 3 tenant, 4 session, 5 parent id or '', 6 parent epoch, 7 parent token, 8 parent
 --   iteration or '' (launched by a tool, not by the model), 9 root's tree cap, 10 session TTL s, 11 first
 --   argument of a run, 12 run whose record counts the messages of a group or '', 13 most of them,
---   then 26 per run: id, request digest, request JSON, agent, agent as JSON, queue,
+--   then 27 per run: id, request digest, request JSON, agent, agent as JSON, queue,
 --   priority, correlation digest or '', on duplicate (raise|return), parent slot, bg (in the background) or '', time-out ms (0 none), max
 --   iterations, thread, thread TTL s, first message or '', at parent's end (c|a), max live children, max depth, grant
 --   JSON or '', result TTL s, broker list or '', envelope or '',
 --   the parent's tool in that slot as a JSON string, the first phase (queued|no_worker), digest of the agent's
---   document or '', the run that it continues or ''
+--   document or '', the run that it continues or '', the run whose dead letter it replays or ''
 -- Replies {OK, now, {id, NEW|REPEAT|DONE, path, depth, created}...}; {CONFLICT, id}; {DUPLICATE, id};
---   {EXISTING, id}; {CORRELATION_CONFLICT, id}; {BUSY, id of the run that writes to the thread};
+--   {EXISTING, id}; {CORRELATION_CONFLICT, id}; {BUSY, id of the run that writes to the thread}; {NO_LETTER, id};
 --   {PARENT, reason}; {CAPACITY, limit name, limit, live}; {DEPTH, limit}
 --!include _clock
 --!include _marks
 local T, P, tenant, session, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local FIRST, WIDTH = tonumber(ARGV[11]), 26
+local FIRST, WIDTH = tonumber(ARGV[11]), 27
 local count = (#ARGV - FIRST + 1) / WIDTH
 local reply, fresh = { 'OK', now }, {}
 for n = 1, count do
@@ -86,6 +86,10 @@ for _, at in ipairs(fresh) do
     claimed[digest] = ARGV[at]
   end
 end
+for _, at in ipairs(fresh) do
+  local letter = ARGV[at + 26]
+  if letter ~= '' and redis.call('EXISTS', T .. 'dead:' .. letter) == 0 then return { 'NO_LETTER', letter } end
+end
 -- One writer a thread. What bears a run's name is that run's thread, and nobody else's while it lives.
 local writers = {}
 for _, at in ipairs(fresh) do
@@ -101,6 +105,8 @@ end
 
 redis.call('ZADD', P .. 'tenants', now, tenant)
 local number = p and tonumber(p[12]) or 0
+-- The thread of the conversation in which the members of a group write to each other.
+local owner = ARGV[12] ~= '' and redis.call('HGET', T .. 'run:' .. ARGV[12], 'th')
 for _, at in ipairs(fresh) do
   local id, queue = ARGV[at], ARGV[at + 5]
   local run, own_root, own_path = T .. 'run:' .. id, root or id, path .. number .. '/'
@@ -122,9 +128,25 @@ for _, at in ipairs(fresh) do
   redis.call('PERSIST', T .. 'th:' .. ARGV[at + 12])
   redis.call('PERSIST', T .. 'th:' .. ARGV[at + 12] .. ':ow')
   if ARGV[at + 12] ~= id then redis.call('SET', T .. 'th:' .. ARGV[at + 12] .. ':by', id) end
+  if owner then
+    redis.call('HSET', run, 'gc', ARGV[12])
+    redis.call('SADD', T .. 'th:' .. owner .. ':ps', ARGV[at + 12])
+  elseif ARGV[at + 12] ~= id then
+    -- What pairs said in earlier turns is kept for as long as their conversation goes on.
+    redis.call('PERSIST', T .. 'th:' .. ARGV[at + 12] .. ':ps')
+    for _, pair in ipairs(redis.call('SMEMBERS', T .. 'th:' .. ARGV[at + 12] .. ':ps')) do
+      redis.call('PERSIST', T .. 'th:' .. pair)
+      redis.call('PERSIST', T .. 'th:' .. pair .. ':ow')
+    end
+  end
   if ARGV[at + 7] ~= '' then redis.call('SET', T .. 'corr:' .. ARGV[at + 7], id) end
   if ARGV[at + 24] ~= '' then redis.call('HSET', run, 'doc', ARGV[at + 24]) end
   if ARGV[at + 25] ~= '' then redis.call('HSET', run, 'cn', ARGV[at + 25]) end
+  if ARGV[at + 26] ~= '' then
+    redis.call('HSET', run, 'ry', ARGV[at + 26])
+    redis.call('ZREM', T .. 'dead', ARGV[at + 26])
+    redis.call('DEL', T .. 'dead:' .. ARGV[at + 26])
+  end
   if ARGV[at + 9] == 'bg' then redis.call('HSET', T .. 'run:' .. parent .. ':bg', id, '') end
   if ARGV[at + 18] ~= '' then redis.call('HSET', tree .. ':g', own_path, ARGV[at + 18]) end
   redis.call('HINCRBY', tree, 'n', 1)

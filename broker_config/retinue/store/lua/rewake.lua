@@ -8,7 +8,9 @@
 local T, P, tenant, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], KEYS[1]
 local f = redis.call('HMGET', run, 'ph', 'rs', 'ra', 'st')
 if f[1] ~= 'queued' and f[1] ~= 'no_worker' then return { 'NOT_QUEUED' } end
-if now_ms < tonumber(f[3]) then return { 'LATER' } end
+local wait_ms = tonumber(f[3]) - now_ms
+-- Longer than any back-off: the clock was put back.
+if wait_ms > 0 and wait_ms <= tonumber(ARGV[6]) then return { 'LATER' } end
 
 local backoff = math.min(tonumber(ARGV[5]) * 2 ^ tonumber(f[2]), tonumber(ARGV[6]))
 local wakeup = redis.call('HINCRBY', run, 'wk', 1)

@@ -67,7 +67,8 @@ if #fresh > 0 then
   end
 end
 local count = tostring(#open / 2)
-redis.call('HSET', run .. ':e', unpack(open))
+-- One by one: thousands are more than `unpack` takes.
+for n = 1, #open, 2 do redis.call('HSET', run .. ':e', open[n], open[n + 1]) end
 redis.call('HSET', run, 'st', 'RUNNING', 'ph', ARGV[8], 'tok', '', 'own', '', 'op', ARGV[7], 'rp', count, 'se', f[1],
   'up', now)
 redis.call('SREM', P .. 'own:' .. f[9], ARGV[3] .. '/' .. id)

@@ -4,7 +4,7 @@
 -- code may have been the cause; so does being disowned again and again without an iteration further.
 -- KEYS[1] record
 -- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 process, 6 dead|idle|stopping, 7 losses before WORKER_LOST, or
---   before INTERNAL_ERROR where it is disowned
+--   before INTERNAL_ERROR where it is disowned, 8 TTL s of the dead letter of a run that it gives up, 9 most of these
 -- Replies {QUEUED, wake-up}; {ENDED, state, parent's wake-up or nothing}; {NOT_OWNER}
 --!include _clock
 --!include _count
@@ -12,6 +12,7 @@
 --!include _asked
 --!include _requests
 --!include _end
+--!include _bury
 local T, P, tenant, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], KEYS[1]
 local f = redis.call('HMGET', run, 'own', 'ph', 'ls', 'root', 'ep', 'im', 'di')
 if not f[1] or f[1] ~= ARGV[5] then
@@ -27,6 +28,7 @@ if ARGV[6] == 'dead' then
     .. ',"attempt":' .. f[5] .. ',"process":"' .. ARGV[5] .. '","counted":' .. tostring(counted) .. '}')
 end
 if losses >= tonumber(ARGV[7]) then
+  bury(T, id, now, 'WORKER_LOST', ARGV[8], ARGV[9])
   local wakeup = end_run(T, P, tenant, id, now, 'FAILED', 'WORKER_LOST',
     '"[WORKER_LOST] This agent failed: its worker process was lost several times."')
   return { 'ENDED', 'FAILED', wakeup }
@@ -36,6 +38,7 @@ if ARGV[6] == 'idle' then
   count = iteration == f[6] and tonumber(count) + 1 or 1
   redis.call('HSET', run, 'di', f[6] .. ':' .. count)
   if count >= tonumber(ARGV[7]) then
+    bury(T, id, now, 'INTERNAL_ERROR', ARGV[8], ARGV[9])
     local wakeup = end_run(T, P, tenant, id, now, 'FAILED', 'INTERNAL_ERROR',
       '"[INTERNAL_ERROR] This agent failed: its workers could not go on with it."')
     return { 'ENDED', 'FAILED', wakeup }

@@ -35,3 +35,12 @@ def test_an_event_without_its_blank_line_counts_at_the_end_only():
 
 def test_line_separators_of_unicode_do_not_end_a_line():
     assert decode("data: a\u2028b\x0bc\n\n".encode()) == ["a\u2028b\x0bc"]
+
+
+def test_a_line_of_thousands_of_chunks_is_looked_through_once():
+    decoder = SseDecoder()
+    assert all(decoder.feed(b"x" * 4_096) == [] for _ in range(3))
+    assert decoder.feed(b"\r") == []
+    assert decoder.feed(b"\ndata: a") == []
+    assert decoder.feed(b"b") == []
+    assert decoder.feed(b"\r\n\r\n") == ["ab"]

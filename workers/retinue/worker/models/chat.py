@@ -4,7 +4,7 @@ Usage and stream shapes: https://platform.openai.com/docs/api-reference/chat. De
 named where they are handled.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from retinue.worker.models import body
@@ -30,8 +30,13 @@ class _Call:
     index: object
     call_id: str = ""
     name: str = ""
-    arguments: str = ""
+    pieces: list[str] = field(default_factory=list[str])
     extra: JsonObject | None = None
+
+    @property
+    def arguments(self) -> str:
+        """All that came so far; put together once, for it may come in a hundred thousand pieces."""
+        return "".join(self.pieces)
 
 
 class ChatExchange:
@@ -207,9 +212,9 @@ def _add_delta(call: _Call, delta: JsonObject) -> None:
     call.extra = as_object(delta.get("extra_content")) or call.extra
     arguments = function.get("arguments")
     if isinstance(arguments, dict):  # against the API, but some servers parse them
-        call.arguments += dump_json(arguments)
+        call.pieces.append(dump_json(arguments))
     else:
-        call.arguments += text_of(arguments)
+        call.pieces.append(text_of(arguments))
 
 
 def _stored_call(call_id: str, call: _Call) -> JsonObject:

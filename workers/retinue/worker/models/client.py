@@ -19,7 +19,7 @@ from retinue.worker.guarded_http import GuardedTransport, http_client
 from retinue.worker.models.base import ModelError, ModelRequest, ModelResponse, OnDelta, Provider
 from retinue.worker.models.chat import ChatExchange
 from retinue.worker.models.dialect import Dialect
-from retinue.worker.models.errors import status_error, transport_error, unusable_answer
+from retinue.worker.models.errors import beyond_measure, status_error, transport_error, unusable_answer
 from retinue.worker.models.responses import ResponsesExchange
 from retinue.worker.models.sdk_clients import ClientPool, keep, make_client
 from retinue.worker.models.sse import SseDecoder
@@ -27,7 +27,13 @@ from retinue.worker.models.wire import load_object, mend_surrogates
 from retinue.worker.target_guard import TargetGuard
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-"""Where an answer is given up: no model writes this much, a broken server may."""
+"""Where an answer is given up, as it is sent, each piece with its frame: no model writes this much."""
+
+MAX_ENTRY_BYTES = 4 * 1024 * 1024
+"""Longest answer put together, which is sent along with every later request."""
+
+MAX_CALLS = 1_000
+"""Most calls in one answer."""
 
 _DRAIN_S = 0.1
 _CONNECT_S = 60.0
@@ -161,7 +167,19 @@ async def _read(
                 raise unusable_answer(provider, "sent an answer that is not JSON; is its base_url right?")
             _tell(on_delta, exchange.whole(answer))
             marked_end = True
-    return exchange.finish(marked_end=marked_end)
+    return _measured(provider, exchange.finish(marked_end=marked_end))
+
+
+def _measured(provider: Provider, response: ModelResponse) -> ModelResponse:
+    size = len(response.entry.encode())
+    if size > MAX_ENTRY_BYTES:
+        raise beyond_measure(
+            provider, f"sent an answer of {size:,} bytes; the limit is {MAX_ENTRY_BYTES:,} bytes"
+        )
+    calls = len(response.tool_calls)
+    if calls > MAX_CALLS:
+        raise beyond_measure(provider, f"asked for {calls:,} calls at once; the limit is {MAX_CALLS:,}")
+    return response
 
 
 async def _read_events(
@@ -204,5 +222,7 @@ async def _bounded(provider: Provider, response: httpx2.Response) -> AsyncGenera
     async for chunk in response.aiter_bytes():
         size += len(chunk)
         if size > MAX_ANSWER_BYTES:
-            raise unusable_answer(provider, f"sent more than {MAX_ANSWER_BYTES} bytes")
+            raise beyond_measure(
+                provider, f"sent more than {MAX_ANSWER_BYTES:,} bytes, which is the limit of an answer"
+            )
         yield chunk

@@ -125,6 +125,12 @@ def unusable_answer(provider: Provider, words: str) -> ModelError:
     return _unavailable(provider, words, True)
 
 
+def beyond_measure(provider: Provider, words: str) -> ModelError:
+    """The error for an answer that is too large to go on with: the same request would get another such."""
+    classification = ErrorClassification.OUTPUT_INVALID
+    return ModelError(f"{_shown(provider, classification)} {words}", classification=classification)
+
+
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
     """The wait that a server asks for in seconds; None if it asks for none or writes nonsense."""
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):

@@ -12,22 +12,26 @@ class SseDecoder:
 
     def __init__(self) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        self._rest = ""
+        self._rest: list[str] = []
         self._data: list[str] = []
 
     def feed(self, chunk: bytes, *, final: bool = False) -> list[str]:
         """The data of the events that `chunk` completes; `final` ends an event without its blank line."""
-        text = self._rest + self._decode(chunk, final)
+        self._rest.append(self._decode(chunk, final))
+        # A line may come in thousands of chunks: it is looked through once, when its end is there.
+        if not final and not any(end in piece for piece in self._rest[-2:] for end in "\r\n"):
+            return []
+        text = "".join(self._rest)
         if text.endswith("\r") and not final:
             # Half of a CRLF looks like a line end of its own.
             text, held = text[:-1], "\r"
         else:
             held = ""
         lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        self._rest = lines.pop() + held
+        self._rest = [lines.pop() + held]
         if final:
-            lines += [self._rest, ""]
-            self._rest = ""
+            lines += [*self._rest, ""]
+            self._rest.clear()
         events: list[str] = []
         for line in lines:
             self._take(line, events)
