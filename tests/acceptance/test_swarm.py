@@ -47,9 +47,9 @@ def split(tmp_path: Path) -> Iterator[RunRig]:
         yield rig
 
 
-def says(rig: RunRig, member: str) -> Script:
-    """What the model of a member of a swarm answers."""
-    return rig.model.script_where(member, Match(system_contains=f"Role: {member};"))
+def says(rig: RunRig, member: str, *, to: str | None = None) -> Script:
+    """What the model of a member of a swarm answers, to a user who says `to` or to any."""
+    return rig.model.script_where(member, Match(system_contains=f"Role: {member};", user_contains=to))
 
 
 def asked(rig: RunRig, member: str) -> list[ScriptedRequest]:
@@ -133,7 +133,7 @@ def test_an_optional_handoff_gives_the_conversation_to_a_member_who_keeps_it(rig
 
 def test_handing_off_is_the_only_way_in_always_mode(rig: RunRig) -> None:
     lifecycle = rig.lifecycle("always")
-    says(rig, "always front").then(Turn(calls=(hand_off("always sums"),)))
+    says(rig, "always front", to="Spell 2+2.").then(Turn(calls=(hand_off("always sums"),)))
     says(rig, "always sums").reply(
         lambda request: Turn(calls=(hand_off("always words") if len(request.calls) > 1 else note("4"),))
     )
@@ -177,7 +177,7 @@ def test_members_that_speak_to_models_in_different_apis_share_a_conversation(rig
 
 def test_a_conversation_has_one_live_run_and_ends_with_its_memory(rig: RunRig) -> None:
     lifecycle = rig.lifecycle("live")
-    says(rig, "always front").then(Turn(text="done", gate="gate"))
+    says(rig, "always front", to="Wait.").then(Turn(text="done", gate="gate"))
     handle = lifecycle.launch(agent="always", goal="Wait.")
     rig.wait_for_event(lifecycle, handle, EventType.MODEL_STARTED)
 
