@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyagentspec.serialization import AgentSpecDeserializer
 from tests.acceptance.patterns.groups import send
 from tests.acceptance.run_rig import RunRig, run_rig
 
@@ -93,14 +94,25 @@ def test_a_document_runs_unchanged(documents_rig: RunRig, name: str) -> None:
     assert "it is" in result.summary or "waits for your answer" in result.summary
 
 
-def test_the_disaggregated_document_runs_with_its_parts(documents_rig: RunRig) -> None:
-    parts = _FOLDER / "agent-spec" / "howto_disaggregated_component_config.yaml"
-    main = _FOLDER / "agent-spec" / "howto_disaggregated_main_config.yaml"
+def test_the_disaggregated_document_runs_with_its_parts(tmp_path: Path) -> None:
+    folder, reader = _FOLDER / "agent-spec", AgentSpecDeserializer()
+    parts = reader.from_yaml(
+        (folder / "howto_disaggregated_component_config.yaml").read_text(),
+        import_only_referenced_components=True,
+    )
+    main = (folder / "howto_disaggregated_main_config.yaml").read_text()
+    agent = reader.from_yaml(main, components_registry=parts)
+    llms: dict[str, Any] = {}
+    # A worker of its own: the document's ClientTool has the name of a function of the others.
+    with run_rig(tmp_path, agents="patterns.pattern_tools", llm_configs=llms) as rig:
+        llms["llm-dev"] = {"url": rig.model.base_url, "api_key": "spec-key"}
+        rig.worker(concurrency=2)
+        rig.model.script_where("everybody", lambda _asked: True).reply(_passes_on)
 
-    loaded = load_agent_spec(main, components_registry=parts)
+        result = rig.lifecycle().run(agent=agent, goal="So", inputs=_INPUTS, wait_seconds=45)
 
-    assert loaded.entry.tools
-    assert documents_rig.model.base_url
+    assert result.terminal_state is SubagentState.SUCCEEDED, result.error_message
+    assert result.summary == "So it is"
 
 
 @pytest.mark.parametrize(("name", "reason"), sorted(_REJECTED.items()))
