@@ -8,11 +8,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from retinue.broker.settings_sections import Names
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _http_url(value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("must start with https:// or http://")
+    return value
+
+
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
 
 
 class AgentSpecSettings(BaseModel):
@@ -31,18 +40,13 @@ class RemoteToolOverride(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
-    url: str | None = Field(
+    url: HttpUrl | None = Field(
         default=None,
         description="URL used in place of the document's, with its placeholders. None = that one.",
     )
     headers: dict[str, SecretStr] = Field(
         default_factory=dict, description="Headers sent with each request: the place for credentials."
     )
-
-    @field_validator("url")
-    @classmethod
-    def _must_be_http(cls, value: str | None) -> str | None:
-        return None if value is None else _http_url(value)
 
 
 class RemoteToolSettings(BaseModel):
@@ -86,7 +90,9 @@ class McpServerOverride(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
-    url: str | None = Field(default=None, description="URL used in place of the document's. None = that one.")
+    url: HttpUrl | None = Field(
+        default=None, description="URL used in place of the document's. None = that one."
+    )
     headers: dict[str, SecretStr] = Field(
         default_factory=dict, description="Headers sent with each request: the place for credentials."
     )
@@ -100,11 +106,6 @@ class McpServerOverride(BaseModel):
         default=None,
         description="PEM file of the authorities that servers are trusted by. None = the system's.",
     )
-
-    @field_validator("url")
-    @classmethod
-    def _must_be_http(cls, value: str | None) -> str | None:
-        return None if value is None else _http_url(value)
 
 
 class McpSettings(BaseModel):
@@ -128,9 +129,3 @@ class McpSettings(BaseModel):
         default_factory=dict,
         description="URL, headers and TLS files of single servers, by their transport's name.",
     )
-
-
-def _http_url(value: str) -> str:
-    if not value.startswith(("http://", "https://")):
-        raise ValueError("must start with https:// or http://")
-    return value

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from pydantic import JsonValue
@@ -104,6 +104,18 @@ class _Copy:
     def _fault(self, what: str, limit: str) -> SubagentLifecycleError:
         mend = "convert it to plain, small JSON first"
         return SubagentLifecycleError(f"contains {what}", field=self._field, limit=limit, mend=mend)
+
+
+def mappings(value: object) -> Iterator[Mapping[str, JsonValue]]:
+    """Every mapping within a JSON value whose depth is bounded, each before what it holds."""
+    if isinstance(value, Mapping):
+        found = cast("Mapping[str, JsonValue]", value)
+        yield found
+        for item in found.values():
+            yield from mappings(item)
+    elif isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from mappings(item)
 
 
 def _too_large(field: str, wrong: str, max_bytes: int) -> SubagentLifecycleError:

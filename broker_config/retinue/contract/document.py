@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import JsonValue
 
-from .canonical import canonical_json, json_object
+from .canonical import canonical_json, json_object, mappings
 from .credential_names import credential_names
 from .errors import SubagentLifecycleError
 from .limits import AGENT_SPEC_MAX_BYTES
@@ -106,15 +106,7 @@ def document_tools(document: Mapping[str, JsonValue]) -> dict[str, tuple[str, ..
 
 def components(value: object) -> Iterator[Mapping[str, JsonValue]]:
     """Every component of a document, outermost first."""
-    if isinstance(value, Mapping):
-        found = cast("Mapping[str, JsonValue]", value)
-        if _KIND in found:
-            yield found
-        for item in found.values():
-            yield from components(item)
-    elif isinstance(value, list):
-        for item in cast("list[object]", value):
-            yield from components(item)
+    return (found for found in mappings(value) if _KIND in found)
 
 
 def _wished(item: JsonValue) -> str:

@@ -6,14 +6,14 @@ retinue.agents.output.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, cast
 from urllib.parse import unquote
 
 from pydantic import BaseModel, JsonValue
 from pydantic.errors import PydanticUserError
 
-from .canonical import json_object
+from .canonical import json_object, mappings
 from .errors import SubagentLifecycleError
 from .limits import OUTPUT_SCHEMA_MAX_BYTES
 
@@ -42,7 +42,7 @@ def output_schema(field: str, value: object) -> dict[str, JsonValue]:
             limit='a JSON schema with "type": "object"',
             mend='wrap the value: {"type": "object", "properties": {"value": ...}, "required": ["value"]}',
         )
-    for node in _mappings(schema):
+    for node in mappings(schema):
         fault = _reference_fault(schema, node)
         if fault is not None:
             raise SubagentLifecycleError(
@@ -66,18 +66,7 @@ def _schema_of(field: str, model: type[BaseModel]) -> object:
     raise fault
 
 
-def _mappings(value: JsonValue) -> Iterator[dict[str, JsonValue]]:
-    """Every mapping within the value. Its depth is bounded by now."""
-    if isinstance(value, dict):
-        yield value
-        for item in value.values():
-            yield from _mappings(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _mappings(item)
-
-
-def _reference_fault(schema: dict[str, JsonValue], node: dict[str, JsonValue]) -> str | None:
+def _reference_fault(schema: dict[str, JsonValue], node: Mapping[str, JsonValue]) -> str | None:
     if node is not schema:
         # As the name of a property it has a schema for a value, and not a text.
         other = [word for word in sorted(_OTHER_BASES & node.keys()) if isinstance(node[word], str)]

@@ -11,6 +11,8 @@ from tests.integration.client.store_worker import StoreWorker
 
 from retinue.broker.settings import Settings
 from retinue.client import AsyncSubagentLifecycle, SubagentLifecycle
+from retinue.testing.proxy import FaultProxy
+from retinue.testing.servers import PrivateServer
 
 
 class Facades:
@@ -54,6 +56,14 @@ class Facades:
 @pytest.fixture(params=["sync", "async"])
 def colour(request: pytest.FixtureRequest) -> str:
     return request.param
+
+
+@pytest.fixture
+def proxy(valkey_server: PrivateServer) -> Iterator[FaultProxy]:
+    """A way to an empty store that can fail."""
+    valkey_server.flush()
+    with FaultProxy(valkey_server.port) as made:
+        yield made
 
 
 @pytest.fixture

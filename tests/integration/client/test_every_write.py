@@ -21,17 +21,8 @@ WHERE = Asked(RequestKind.INPUT, "where", "call_2", {}, "b" * 64)
 
 
 @pytest.fixture
-def proxy(valkey_server: PrivateServer) -> Iterator[FaultProxy]:
-    valkey_server.flush()
-    with FaultProxy(valkey_server.port) as made:
-        yield made
-
-
-@pytest.fixture
-def facades(proxy: FaultProxy, colour: str) -> Iterator[Facades]:
-    made = Facades(proxy.url, colour)
-    yield made
-    made.close()
+def fresh_store_url(proxy: FaultProxy) -> str:
+    return proxy.url
 
 
 @pytest.fixture
