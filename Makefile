@@ -16,7 +16,7 @@ BIN := .venv/bin
 # Touched when .venv is complete; older than the project or lock file means: bring .venv up to date.
 READY := .venv/.ready
 
-.PHONY: help demo test check format lint unit bench bench-short recovery soak clean
+.PHONY: help demo test check format lint unit bench bench-short recovery cancelling soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make format       rewrite the code as 'make check' wants it"
 	@echo "make bench        the benchmarks in full; make bench-short for a first look"
 	@echo "make recovery     how long it takes until work goes on after a fault"
+	@echo "make cancelling   how long the cancel of a large tree blocks the store at a time"
 	@echo "make soak         random faults over a load of trees (MINUTES=n SEED=s), then a look at everything"
 	@echo "make clean        remove .venv and caches"
 
@@ -58,6 +59,9 @@ bench-short: $(READY)
 
 recovery: $(READY)
 	@$(BIN)/python benchmarks/recovery.py
+
+cancelling: $(READY)
+	@$(BIN)/python benchmarks/cancelling.py
 
 soak: $(READY)
 	@$(BIN)/python -m tests.soak --minutes "$(MINUTES)" --seed "$(SEED)"

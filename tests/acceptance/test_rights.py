@@ -183,7 +183,7 @@ def test_at_the_deepest_level_nobody_delegates(rig: RunRig, lifecycle: SubagentL
 
     assert handle.role is Role.LEAF
     assert DELEGATION.isdisjoint(requests(rig, "keeper", "shallow")[0].tools)
-    assert str(result.summary).startswith("[ERROR]")
+    assert str(result.summary).startswith("[REFUSED] max_depth")
     assert ErrorCode.DEPTH_EXCEEDED in str(result.summary)
     assert len(runs(lifecycle, handle)) == 1
 

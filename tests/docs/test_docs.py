@@ -11,8 +11,20 @@ from tests.docs.fenced import PROJECT, blocks
 from retinue.agents import Registry, resolve
 from retinue.agents.background import BACKGROUND_TOOLS
 from retinue.broker.settings import Settings
+from retinue.client.budgeting import checked_caps
 from retinue.client.requests import launch_request
-from retinue.contract import SubagentLaunchRequest, SubagentLifecycleError, document_name
+from retinue.contract import (
+    Budget,
+    BudgetCap,
+    BudgetStatus,
+    OnSpent,
+    SubagentLaunchRequest,
+    SubagentLifecycleError,
+    Usage,
+    document_name,
+)
+from retinue.worker.models import ModelUsage, Provider
+from retinue.worker.prices import Prices
 
 
 def test_the_agent_spec_page_declares_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,3 +181,74 @@ def test_the_page_about_the_background_declares_what_it_says() -> None:
     spec = resolve(Registry.from_objects(*declared.values()), settings, "lead", model="m")
 
     assert [tool.name for tool in spec.built_in_tools] == ["run_agent", "list_agents", *BACKGROUND_TOOLS]
+
+
+def test_the_page_on_costs_reads_and_prices_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = PROJECT / "docs" / "costs.md"
+    read, prices = blocks(page, "python")[0], blocks(page, "toml")[0]
+    used = Usage(model_calls=1, input_tokens=1_000, cost_usd=0.25)
+    ended = SimpleNamespace(usage_metadata={**used.to_dict(), "tree": (used + used).to_dict()})
+
+    class Talk:
+        def launch(self, *, agent: str, goal: str) -> str:
+            return "handle"
+
+        def wait(self, handle: object) -> None: ...
+
+        def status(self, handle: object) -> SimpleNamespace:
+            return SimpleNamespace(usage=used, tree_usage=used + used)
+
+        def result(self, handle: object) -> SimpleNamespace:
+            return ended
+
+    exec(read, {"lifecycle": Talk()})
+    assert capsys.readouterr().out == "1000 0.25\n0.5\n0.25 0.5\n"
+
+    monkeypatch.chdir(tmp_path)
+    Path("retinue.toml").write_text(prices)
+    own = Prices(Settings.read())
+    proxy = Provider(name="proxy", base_url="http://llm-proxy:4000/v1")
+    assert own.cost(proxy, "our-model", ModelUsage(1_000_000, 1_000_000, cached_tokens=1_000_000)) == 675_000
+    assert own.estimate(proxy, "gpt-4o", 1_000_000, 0) == 2_500_000
+
+
+def test_the_page_on_costs_names_every_field_of_usage() -> None:
+    page = (PROJECT / "docs" / "costs.md").read_text()
+    assert [name for name in Usage().to_dict() if f"`{name}`" not in page] == []
+
+
+def test_the_page_on_costs_caps_and_raises_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = PROJECT / "docs" / "costs.md"
+    example, default = blocks(page, "python")[1], blocks(page, "toml")[1]
+    raised: dict[str, object] = {}
+
+    class Paused:
+        def launch(self, **request: object) -> str:
+            parsed = SubagentLaunchRequest.parse(launch_request(None, **request))
+            assert parsed.budget == Budget(usd=1.0, tool_calls=200)
+            return "handle"
+
+        def wait(self, handle: object, *, until: str) -> SimpleNamespace:
+            assert until == "asked"
+            return SimpleNamespace(completed=False)
+
+        def status(self, handle: object) -> SimpleNamespace:
+            caps = {"usd": BudgetCap(1.0, 0.95, 0.0, 0.05)}
+            return SimpleNamespace(budget=BudgetStatus(caps, OnSpent.PAUSE))
+
+        def raise_budget(self, handle: object, **caps: object) -> None:
+            raised.update(checked_caps(caps))
+
+    exec(example, {"lifecycle": Paused()})
+    assert capsys.readouterr().out == "0.95 of 1.0 USD used, 0.0 held, 0.05 left\n"
+    assert raised == {"usd": 2_000_000}
+
+    monkeypatch.chdir(tmp_path)
+    Path("retinue.toml").write_text(default)
+    settings = Settings.read().budget
+    assert settings.of_roots == Budget(usd=5.0, on_spent=OnSpent.STOP)
+    assert settings.estimated_output_tokens == 4_096

@@ -9,8 +9,9 @@ from typing import Any
 import typer
 
 from retinue.cli.agents_commands import agents
+from retinue.cli.budget_commands import budget
 from retinue.cli.continue_command import continue_run
-from retinue.cli.control_commands import cancel, steer
+from retinue.cli.control_commands import cancel, interrupt, steer
 from retinue.cli.decision_commands import answer, approve, deny, pending
 from retinue.cli.dlq_commands import dlq
 from retinue.cli.doctor_command import doctor
@@ -51,12 +52,14 @@ for command in (
     deny,
     answer,
     cancel,
+    interrupt,
     doctor,
     version,
 ):
     app.command(command.__name__)(command)
 app.command("continue")(continue_run)
 app.add_typer(agents)
+app.add_typer(budget)
 app.add_typer(dlq)
 app.add_typer(workers)
 for command in (worker, flower):

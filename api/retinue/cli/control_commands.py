@@ -1,15 +1,22 @@
-"""`retinue steer` and `retinue cancel`."""
+"""`retinue steer`, `retinue cancel` and `retinue interrupt`."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retinue.cli.exits import ExitCode
 from retinue.cli.options import Handle, Json, Tenant
 from retinue.cli.output import document, note, note_unknown, reporting, say
+
+if TYPE_CHECKING:
+    from retinue.client import SubagentLifecycle
+    from retinue.contract import SubagentCancelResult
+
+Reason = Annotated[str | None, typer.Option(help="Why, for the event log.")]
 
 
 def steer(
@@ -39,22 +46,41 @@ def steer(
         raise typer.Exit(ExitCode.PROBLEM)
 
 
-def cancel(
-    handle: Handle,
-    reason: Annotated[str | None, typer.Option(help="Why, for the event log.")] = None,
-    tenant: Tenant = "_",
-    as_json: Json = False,
-) -> None:
+def cancel(handle: Handle, reason: Reason = None, tenant: Tenant = "_", as_json: Json = False) -> None:
     """Cancel a run and everything below it."""
+
+    def stop(lifecycle: SubagentLifecycle, target: object) -> SubagentCancelResult:
+        return lifecycle.cancel(target, reason)
+
+    _stop(stop, handle, tenant, as_json)
+
+
+def interrupt(handle: Handle, reason: Reason = None, tenant: Tenant = "_", as_json: Json = False) -> None:
+    """Stop a run at its next iteration boundary; what it has launched goes on."""
+
+    def stop(lifecycle: SubagentLifecycle, target: object) -> SubagentCancelResult:
+        return lifecycle.interrupt(target, reason)
+
+    _stop(stop, handle, tenant, as_json)
+
+
+def _stop(
+    stop: Callable[[SubagentLifecycle, object], SubagentCancelResult],
+    handle: str,
+    tenant: str,
+    as_json: bool,
+) -> None:
     with reporting(as_json):
         from retinue.cli.facade import find_handle, operator
 
         with operator(tenant) as lifecycle:
-            answer = lifecycle.cancel(find_handle(tenant, handle), reason)
+            answer = stop(lifecycle, find_handle(tenant, handle))
         if as_json:
             document(answer.to_dict())
         elif answer.accepted:
             say(str(answer.state))
+        elif answer.unsupported:
+            note("its agent cannot be interrupted while it works; cancel it")
         elif not answer.unknown_handle:
             note(f"it has ended already: {answer.state}")
     if answer.unknown_handle:

@@ -65,7 +65,7 @@ def wait(
         else:
             say(str(ended.state))
             if not ended.completed and not ended.timed_out:
-                note("a human is asked something; `retinue pending` tells what")
+                note("a human is asked, see `retinue pending`; or its budget is spent, see `retinue budget`")
     _end(ended.state)
 
 

@@ -48,6 +48,13 @@ def request_fields(
         float | None, typer.Option(metavar="SECONDS", help="The run's deadline, from now on.")
     ] = None,
     max_iterations: Annotated[int | None, typer.Option(help="Model requests it may make.")] = None,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CAP=VALUE",
+            help="What it and all below it may use: usd=2.50, tokens=9000, on_spent=stop. Repeatable.",
+        ),
+    ] = None,
     toolset: Annotated[
         list[str] | None, typer.Option(help="Grant this toolset only. Repeatable.", show_default=False)
     ] = None,
@@ -80,6 +87,7 @@ def request_fields(
         "on_duplicate": on_duplicate,
         "timeout_seconds": timeout,
         "max_iterations": max_iterations,
+        "budget": key_values("--budget", budget) if budget else None,
         "allowed_toolsets": () if no_tools else tuple(toolset) if toolset else None,
         "blocked_tools": tuple(block_tool or ()),
         "role": role,

@@ -89,16 +89,17 @@ def usage_text(usage: Usage | None) -> str:
     if usage is None:
         return "usage unknown"
     tokens = f"{usage.input_tokens:,}+{usage.output_tokens:,} tokens"
-    return f"{usage.model_calls} model calls, {usage.tool_calls} tool calls, {tokens}"
+    known = usage.cost_usd is not None and usage.model_calls
+    cost = f", USD {usage.cost_usd:.6f}" if known else ""
+    return f"{usage.model_calls} model calls, {usage.tool_calls} tool calls, {tokens}{cost}"
 
 
 def total_usage(nodes: Iterable[SubagentNode]) -> Usage:
-    """The sum over the runs whose usage is known."""
-    total: Usage | None = None
+    """The sum over the runs whose usage is known; its cost is unknown as soon as that of one run is."""
+    total = Usage(cost_usd=0.0)
     for node in nodes:
-        if node.usage is not None:
-            total = node.usage if total is None else total + node.usage
-    return total or Usage()
+        total += node.usage or Usage()
+    return total
 
 
 def _state(node: SubagentNode) -> str:

@@ -4,6 +4,10 @@ What a first call needs beyond this (settings, Celery, declarations) is imported
 """
 
 from retinue.contract import (
+    Budget,
+    BudgetCap,
+    BudgetRaise,
+    BudgetStatus,
     DeadLetter,
     DecisionRefusal,
     ErrorClassification,
@@ -14,6 +18,7 @@ from retinue.contract import (
     OnDone,
     OnDuplicate,
     OnParentEnd,
+    OnSpent,
     PendingRequest,
     Phase,
     Priority,
@@ -43,6 +48,10 @@ from .tree import SubagentNode
 
 __all__ = [
     "AsyncSubagentLifecycle",
+    "Budget",
+    "BudgetCap",
+    "BudgetRaise",
+    "BudgetStatus",
     "DeadLetter",
     "DecisionRefusal",
     "ErrorClassification",
@@ -53,6 +62,7 @@ __all__ = [
     "OnDone",
     "OnDuplicate",
     "OnParentEnd",
+    "OnSpent",
     "PendingRequest",
     "Phase",
     "Priority",

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
-from retinue.client import answers, steering
+from retinue.client import answers
+from retinue.client.async_budgeting import AsyncBudgeting
+from retinue.client.async_controlling import AsyncControlling
 from retinue.client.async_dead_letters import AsyncDeadLetters
 from retinue.client.async_deciding import AsyncDeciding
 from retinue.client.async_dispatch import AsyncDispatch
@@ -27,20 +29,15 @@ from retinue.client.requests import launch_request, parsed_requests
 from retinue.client.scope import Scope
 from retinue.client.tree import SubagentNode, TreeFold
 from retinue.contract import (
-    ErrorCode,
     Event,
-    SteerReceipt,
-    SteerState,
-    SubagentCancelResult,
     SubagentHandle,
-    SubagentLifecycleError,
     SubagentReconnectResult,
     SubagentResult,
     SubagentStatus,
     SubagentTerminalState,
     WaitUntil,
 )
-from retinue.store import control, reading
+from retinue.store import reading
 from retinue.store.call import RunKey
 
 if TYPE_CHECKING:
@@ -48,7 +45,7 @@ if TYPE_CHECKING:
     from retinue.store.async_subscription import AsyncWake
 
 
-class AsyncSubagentLifecycle(AsyncDeciding, AsyncDeadLetters):
+class AsyncSubagentLifecycle(AsyncControlling, AsyncDeciding, AsyncDeadLetters, AsyncBudgeting):
     """Mirrors `SubagentLifecycle`, and never blocks its event loop. It may be shared between loops.
 
     Args:
@@ -166,44 +163,6 @@ class AsyncSubagentLifecycle(AsyncDeciding, AsyncDeadLetters):
         target = await self._calls.target(handle)
         found = await self._calls.found(target)
         return answers.text_of(found) if found else None
-
-    async def steer(self, handle: object, text: str) -> bool:
-        """Mirrors `SubagentLifecycle.steer`."""
-        try:
-            return (await self.send_steer(handle, text)).state is SteerState.QUEUED
-        except SubagentLifecycleError as error:
-            if error.code in (ErrorCode.INVALID_REQUEST, ErrorCode.CAPACITY_REACHED):
-                return False
-            raise
-
-    async def send_steer(self, handle: object, text: str, *, steer_id: str | None = None) -> SteerReceipt:
-        """Mirrors `SubagentLifecycle.send_steer`."""
-        message = steering.checked_text(text)
-        name = steering.new_steer_id() if steer_id is None else steering.checked_steer_id(steer_id)
-        target = await self._calls.target(handle)
-        if target is None:
-            return SteerReceipt.unknown(handle)
-        call = control.steer(
-            target.key, steer_id=name, message=message, max_steers=self._calls.settings.max_steers
-        )
-        return steering.receipt(name, await self._calls.connections().store.run(call))
-
-    async def steer_status(self, handle: object, steer_id: str) -> SteerReceipt:
-        """Mirrors `SubagentLifecycle.steer_status`."""
-        target = await self._calls.target(handle)
-        found = await self._calls.found(target)
-        return answers.find_receipt(found.steers, steer_id) if found else SteerReceipt.unknown(handle)
-
-    async def cancel(self, handle: object, reason: str | None = None) -> SubagentCancelResult:
-        """Mirrors `SubagentLifecycle.cancel`."""
-        text = steering.checked_reason(reason)
-        target = await self._calls.target(handle)
-        if target is None:
-            return SubagentCancelResult.unknown(handle)
-        reply = await self._calls.connections().store.run(control.cancel(target.key, reason=text))
-        if reply.outcome == "ACCEPTED":
-            await self._calls.sweep(target.key)
-        return answers.cancel_of(reply)
 
     async def reconnect(self, handle: object) -> SubagentReconnectResult:
         """Mirrors `SubagentLifecycle.reconnect`."""

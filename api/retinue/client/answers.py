@@ -22,16 +22,18 @@ from retinue.contract import (
     SubagentTerminalState,
     Usage,
 )
+from retinue.store.budgets import budget_status
 from retinue.store.call import RunKey
-from retinue.store.control import CancelReply
+from retinue.store.control import CancelReply, InterruptReply
 from retinue.store.reading import Outcome, RunResult, RunView, Steer
 from retinue.store.record import Record
 
 if TYPE_CHECKING:
     from retinue.broker.catalogue import CatalogueSnapshot
 
-_ASKED = "a human is asked something: pending() tells what"
+_ASKED = "a human is asked something, which pending() tells, or a budget is spent: raise_budget() goes on"
 _CANCELLED = "the run was cancelled before it finished"
+_INTERRUPTING = "it was interrupted: it ends at its next iteration boundary"
 _INTERRUPTED = "the run was interrupted before it finished"
 _MESSAGES = {
     ErrorClassification.DEADLINE_EXCEEDED: "the run's deadline passed before it finished",
@@ -124,14 +126,16 @@ def status_of(handle: SubagentHandle, view: RunView | None, *, lacks_worker: boo
         updated_at=record.updated_ms / 1000,
         iteration=record.iteration,
         usage=usage_of(record),
-        limits=_limits(record),
-        diagnostic=_no_worker(record) if lacks_worker else _lack_of_worker(record),
+        tree_usage=record.tree_usage if _reports_usage(record) else None,
+        limits=_limits(record, view.now_ms),
+        diagnostic=_no_worker(record) if lacks_worker else _diagnostic(view),
         agent=record.agent,
         model=record.model,
         provider=record.provider,
         continues=record.continues,
         replays=record.replays,
         pending=record.pending,
+        budget=budget_status(record.account, record.finished_ms or view.now_ms),
     )
 
 
@@ -154,14 +158,33 @@ def page_of(
     ]
 
 
-def _limits(record: Record) -> Mapping[str, Any]:
-    deadline = record.deadline_ms
+def _limits(record: Record, now_ms: int) -> Mapping[str, Any]:
+    """The limits in force, by name.
+
+    Returns:
+        Counts, inclusive: `max_iterations` (model requests) and `max_tool_calls` (None = no limit) of the
+        run, `max_depth` of its tree (root = 0), `max_live_children` of the run itself at one time,
+        `max_tree_children` ever below it. `deadline_at` in epoch seconds and `seconds_left` until then, None
+        without a deadline: while a human is awaited the latter stands still, and the former moves on.
+    """
+    end_ms = record.finished_ms
+    left_ms = record.time_left_ms(end_ms or now_ms)
     return {
         "max_iterations": record.max_iterations,
+        "max_tool_calls": record.max_tool_calls,
         "max_depth": record.max_depth,
         "max_live_children": record.max_live_children,
-        "deadline_at": None if deadline is None else deadline / 1000,
+        "max_tree_children": record.max_tree_children,
+        "deadline_at": _deadline_at(record, now_ms),
+        "seconds_left": None if left_ms is None else left_ms / 1000,
     }
+
+
+def _deadline_at(record: Record, now_ms: int) -> float | None:
+    deadline_ms, left_ms = record.deadline_ms, record.time_left_ms(now_ms)
+    if deadline_ms is None or left_ms is None:
+        return None
+    return (now_ms + left_ms if record.awaits_human else deadline_ms) / 1000
 
 
 def ended_state(
@@ -182,6 +205,10 @@ def ended_state(
         timed_out=timed_out and not ended,
         diagnostic=_lack_of_worker(view.record) if timed_out else _ASKED if view.is_asking else None,
     )
+
+
+def _diagnostic(view: RunView) -> str | None:
+    return _INTERRUPTING if view.is_interrupted else _lack_of_worker(view.record)
 
 
 def _lack_of_worker(record: Record) -> str | None:
@@ -212,22 +239,36 @@ def cancel_of(reply: CancelReply) -> SubagentCancelResult:
             return SubagentCancelResult.unknown()
 
 
-def receipt_of(steer_id: str, disposition: str) -> SteerReceipt:
-    """How a steer stands: `q` queued, `d<iteration>` delivered, `m` missed."""
+def interrupt_of(reply: InterruptReply) -> SubagentCancelResult:
+    """What an interrupt did. The state of an accepted one is the run's own: many go on for a moment."""
+    state = reply.state or SubagentState.UNKNOWN
+    match reply.outcome:
+        case "ACCEPTED" | "ENDED":
+            return SubagentCancelResult(accepted=True, state=state)
+        case "TERMINAL":
+            return SubagentCancelResult(accepted=False, state=state, already_terminal=True)
+        case "UNSUPPORTED":
+            return SubagentCancelResult(accepted=False, state=state, unsupported=True)
+        case _:
+            return SubagentCancelResult.unknown()
+
+
+def receipt_of(steer_id: str, disposition: str, text: str) -> SteerReceipt:
+    """How a steer stands: `q` queued, `d<iteration>` delivered, `m` missed, then with its text."""
     match disposition[:1]:
         case "q":
             return SteerReceipt(steer_id=steer_id, state=SteerState.QUEUED)
         case "d":
             return SteerReceipt(steer_id=steer_id, state=SteerState.DELIVERED, iteration=int(disposition[1:]))
         case _:
-            return SteerReceipt(steer_id=steer_id, state=SteerState.MISSED)
+            return SteerReceipt(steer_id=steer_id, state=SteerState.MISSED, text=text)
 
 
 def find_receipt(steers: tuple[Steer, ...], steer_id: str) -> SteerReceipt:
     """The receipt of one steer among a run's."""
     for steer in steers:
         if steer.steer_id == steer_id:
-            return receipt_of(steer_id, steer.disposition)
+            return receipt_of(steer_id, steer.disposition, steer.message)
     return SteerReceipt.unknown()
 
 
@@ -250,10 +291,10 @@ def result_of(handle: SubagentHandle, found: Outcome) -> SubagentResult:
         structured_payload=verdict.payload,
         error_classification=record.classification,
         error_message=verdict.message or _message(record),
-        usage_metadata=usage.to_dict() if _reports_usage(record) else None,
+        usage_metadata=_usage_metadata(record, usage),
         tool_execution_summary=_tool_summary(record, usage),
         metadata=metadata_in(found.request_json),
-        steers=tuple(receipt_of(steer.steer_id, steer.disposition) for steer in found.steers),
+        steers=tuple(receipt_of(s.steer_id, s.disposition, s.message) for s in found.steers),
     )
 
 
@@ -291,9 +332,17 @@ def _message(record: Record) -> str | None:
     return _CANCELLED if record.state is SubagentState.CANCELLED else None
 
 
+def _usage_metadata(record: Record, usage: Usage) -> Mapping[str, Any] | None:
+    if not _reports_usage(record):
+        return None
+    # As it was at its end: a result never changes, and runs that it abandoned may go on.
+    return {**usage.to_dict(), "tree": record.ended_tree_usage.to_dict()}
+
+
 def _tool_summary(record: Record, usage: Usage) -> Mapping[str, Any]:
     ended_ms = record.finished_ms or record.updated_ms
     duration = {"duration_seconds": (ended_ms - (record.started_ms or ended_ms)) / 1000}
     if not _reports_usage(record):
         return duration
-    return {**duration, "tool_calls": usage.tool_calls, "tools": dict(usage.tools)}
+    used = {"tools": dict(usage.tools), "tool_seconds": dict(usage.tool_seconds)}
+    return {**duration, "tool_calls": usage.tool_calls, **used}

@@ -74,7 +74,6 @@ class LaunchBatch:
         self._thread = thread
         self._replays = replays
         self._same_as = _repetitions(requests)
-        _check_tree_caps(requests)
         partition = partition_of(self._tenant, self._session)
         ids: list[str] = []
         for _ in requests:
@@ -116,7 +115,7 @@ class LaunchBatch:
                     thread=self._thread,
                 )
         self._plans = plans
-        self._tree_cap = planner.tree_cap(self._requests[0])
+        self._tree_cap = planner.max_tree_children
 
     def call(self) -> ScriptCall[LaunchReply] | None:
         """The launch of what has no handle yet; None = everything has."""
@@ -250,14 +249,3 @@ def _repetitions(requests: Sequence[SubagentLaunchRequest]) -> list[int]:
                 )
         same_as.append(before)
     return same_as
-
-
-def _check_tree_caps(requests: Sequence[SubagentLaunchRequest]) -> None:
-    """The store takes one cap for all trees that a launch starts."""
-    if len({request.limits.max_tree if request.limits else None for request in requests}) > 1:
-        raise SubagentLifecycleError(
-            "differs between the requests",
-            field="limits.max_tree",
-            limit="one value for all requests of a launch",
-            mend="launch those with another cap by a call of their own",
-        )

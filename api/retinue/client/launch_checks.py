@@ -58,7 +58,6 @@ def check_request(
     _check_blocked_tools(request, toolsets)
     _check_workspace(request, settings)
     _check_on_done(request)
-    _check_tree_limit(request, parent)
 
 
 def known_agent(
@@ -197,16 +196,6 @@ def _check_on_done(request: SubagentLaunchRequest) -> None:
             field="on_done",
             limit="None",
             mend="leave it out, and wait for the run or ask for its status",
-        )
-
-
-def _check_tree_limit(request: SubagentLaunchRequest, parent: ParentBinding | None) -> None:
-    if parent is not None and request.limits is not None and request.limits.max_tree is not None:
-        raise SubagentLifecycleError(
-            "only the root of a tree can cap it",
-            field="limits.max_tree",
-            limit="None for a child",
-            mend="give it to the launch of the root, or use max_children",
         )
 
 

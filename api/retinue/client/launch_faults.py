@@ -9,6 +9,7 @@ from retinue.store.launching import (
     LetterGone,
     LimitReached,
     ParentRefused,
+    SameWork,
     ThreadBusy,
 )
 
@@ -22,18 +23,30 @@ MAY_BE_NEW = frozenset(
 )
 """Faults that a fresh look at the catalogue may cure: what they miss may have been advertised just now."""
 
-LaunchRefusal = DuplicateCorrelation | IdConflict | LimitReached | ParentRefused | ThreadBusy | LetterGone
+LaunchRefusal = (
+    DuplicateCorrelation | IdConflict | LimitReached | ParentRefused | ThreadBusy | LetterGone | SameWork
+)
 
 _PARENT_FAULTS = {
     "CANCELLED": "it is being cancelled",
+    "INTERRUPTED": "it was interrupted",
     "DEADLINE": "its deadline has passed",
     "STALE": "it has ended, or another attempt owns it",
     "ITERATION": "it has gone on to another iteration",
 }
 _LIMITS = {
-    "max_live_children": ("live children of one run", "wait for some to end, or raise max_live_children"),
-    "max_tree_children": ("children of one tree", "start another tree, or raise max_tree_children"),
-    "max_depth": ("depth of the tree", "do the work in this run, or raise max_depth"),
+    "max_live_children": (
+        "number of live children of one run",
+        "wait for some to end, or raise max_live_children and the launch's limits.max_children",
+    ),
+    "max_tree_children": (
+        "number of runs ever launched below one run",
+        "do the work in this run, or raise max_tree_children and the launch's limits.max_tree",
+    ),
+    "max_depth": (
+        "depth of the tree",
+        "do the work in this run, or raise max_depth and the launch's limits.max_depth",
+    ),
 }
 
 
@@ -77,6 +90,14 @@ def refusal(reply: LaunchRefusal, *, correlation_id: str | None = None) -> Subag
                 limit="one live run at a time",
                 mend="wait for the end of that run, or cancel it",
                 code=ErrorCode.RUN_ACTIVE,
+            )
+        case SameWork(run_id=run_id):
+            return SubagentLifecycleError(
+                f"the run {run_id} above was asked to do just that",
+                field="goal",
+                limit="not the agent and goal of the parent, or of a run above it",
+                mend="do the work in this run, or ask for a part of it",
+                code=ErrorCode.DUPLICATE_WORK,
             )
         case LetterGone():
             return no_letter()

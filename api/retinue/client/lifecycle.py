@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
-from retinue.client import answers, steering
+from retinue.client import answers
+from retinue.client.budgeting import Budgeting
 from retinue.client.clock import WaitClock
 from retinue.client.continuing import NextTurn, checked_target
+from retinue.client.controlling import Controlling
 from retinue.client.dead_letters import DeadLetters
 from retinue.client.deciding import Deciding
 from retinue.client.decisions import checked_until
@@ -27,20 +29,15 @@ from retinue.client.scope import Scope
 from retinue.client.sync_dispatch import SyncDispatch
 from retinue.client.tree import SubagentNode, TreeFold
 from retinue.contract import (
-    ErrorCode,
     Event,
-    SteerReceipt,
-    SteerState,
-    SubagentCancelResult,
     SubagentHandle,
-    SubagentLifecycleError,
     SubagentReconnectResult,
     SubagentResult,
     SubagentStatus,
     SubagentTerminalState,
     WaitUntil,
 )
-from retinue.store import control, reading
+from retinue.store import reading
 from retinue.store.call import RunKey
 
 if TYPE_CHECKING:
@@ -48,8 +45,8 @@ if TYPE_CHECKING:
     from retinue.store.subscription import Wake
 
 
-class SubagentLifecycle(Deciding, DeadLetters):
-    """Launches subagents, watches, steers and cancels them; safe to share between OS threads.
+class SubagentLifecycle(Controlling, Deciding, DeadLetters, Budgeting):
+    """Launches subagents, watches, steers and stops them; safe to share between OS threads.
 
     A handle that is malformed, forged, of another session or expired never raises: it gets the UNKNOWN
     answers. A launch fails closed. Connections are made at the first call, and shared within a process.
@@ -189,8 +186,8 @@ class SubagentLifecycle(Deciding, DeadLetters):
 
         Args:
             timeout_seconds: 0 = look once. None = for ever.
-            until: "asked" = return also once the run, or one below it, asks something of a human: then
-                neither completed nor timed_out.
+            until: "asked" = return also once the run, or one below it, asks something of a human, or is
+                paused for its budget is spent: then neither completed nor timed_out.
 
         Returns:
             How the run stands; where the time was over first, its diagnostic says if no worker runs it.
@@ -246,60 +243,6 @@ class SubagentLifecycle(Deciding, DeadLetters):
         target = self._calls.target(handle)
         found = self._calls.found(target)
         return answers.text_of(found) if found else None
-
-    def steer(self, handle: object, text: str) -> bool:
-        """Queues a message for the run's next iteration boundary.
-
-        Returns:
-            Whether it was queued. Blank, too long, ended, cancelled, unknown: False.
-        """
-        try:
-            return self.send_steer(handle, text).state is SteerState.QUEUED
-        except SubagentLifecycleError as error:
-            if error.code in (ErrorCode.INVALID_REQUEST, ErrorCode.CAPACITY_REACHED):
-                return False
-            raise
-
-    def send_steer(self, handle: object, text: str, *, steer_id: str | None = None) -> SteerReceipt:
-        """Queues a message as `steer` does, and gives the receipt to ask about later.
-
-        Args:
-            steer_id: The message's identity: sent again under the same id it is not queued twice.
-                None = a fresh one.
-
-        Raises:
-            SubagentLifecycleError: The text is blank or over 32,000 characters; the run takes no more.
-        """
-        message = steering.checked_text(text)
-        name = steering.new_steer_id() if steer_id is None else steering.checked_steer_id(steer_id)
-        target = self._calls.target(handle)
-        if target is None:
-            return SteerReceipt.unknown(handle)
-        call = control.steer(
-            target.key, steer_id=name, message=message, max_steers=self._calls.settings.max_steers
-        )
-        return steering.receipt(name, self._calls.connections().store.run(call))
-
-    def steer_status(self, handle: object, steer_id: str) -> SteerReceipt:
-        """What became of a message: queued, delivered in which iteration, or missed."""
-        target = self._calls.target(handle)
-        found = self._calls.found(target)
-        return answers.find_receipt(found.steers, steer_id) if found else SteerReceipt.unknown(handle)
-
-    def cancel(self, handle: object, reason: str | None = None) -> SubagentCancelResult:
-        """Cancels the run and everything below it; accepted again when repeated.
-
-        Args:
-            reason: For the event log; the first 500 characters are kept.
-        """
-        text = steering.checked_reason(reason)
-        target = self._calls.target(handle)
-        if target is None:
-            return SubagentCancelResult.unknown(handle)
-        reply = self._calls.connections().store.run(control.cancel(target.key, reason=text))
-        if reply.outcome == "ACCEPTED":
-            self._calls.sweep(target.key)
-        return answers.cancel_of(reply)
 
     def reconnect(self, handle: object) -> SubagentReconnectResult:
         """Whether the handle still leads to a run, after whatever restart; it never starts one."""

@@ -16,7 +16,9 @@ from retinue.client.documents import agent_of, check_document_tools, document_of
 from retinue.client.launch_checks import check_delegation, check_request, known_agent
 from retinue.client.parent import ParentBinding
 from retinue.client.ticket import JoinedThread, Ticket
+from retinue.client.work import work_digest
 from retinue.contract import (
+    LaunchLimits,
     OnParentEnd,
     Role,
     SubagentLaunchRequest,
@@ -29,6 +31,8 @@ from retinue.store.keys import correlation_digest
 from retinue.store.launching import NewRun
 
 __all__ = ["LaunchPlanner", "ParentBinding", "Plan"]
+
+_NO_LIMITS = LaunchLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +123,7 @@ class LaunchPlanner:
         request_json = request.to_json()
         is_conversation = parent is None or thread is not None
         thread_ttl_s = settings.conversation_ttl_seconds if is_conversation else settings.result_ttl_seconds
-        limits = request.limits
-        most_children = limits.max_children if limits and limits.max_children is not None else None
+        limits = request.limits or _NO_LIMITS
         new_run = NewRun(
             run_id=run_id,
             digest=_digest(request_digest(request, as_json=request_json), thread),
@@ -139,7 +142,7 @@ class LaunchPlanner:
             thread_ttl_s=thread_ttl_s,
             first_message=_first_message(request),
             abandon=request.on_parent_end is OnParentEnd.ABANDON,
-            max_live_children=_lower(most_children, settings.max_live_children),
+            max_live_children=_lower(limits.max_children, settings.max_live_children),
             max_depth=max_depth,
             grant_json=_narrowing(request),
             result_ttl_s=settings.result_ttl_seconds,
@@ -149,13 +152,17 @@ class LaunchPlanner:
             document=document.digest if document else None,
             background=background,
             continues=thread.continues if thread else None,
+            budget=request.budget or (None if parent else settings.budget.of_roots),
+            work=work_digest(name, request),
+            max_tool_calls=limits.max_tool_calls,
+            max_tree=limits.max_tree,
         )
         return Plan(new_run, ticket, settings.result_ttl_seconds + settings.conversation_ttl_seconds)
 
-    def tree_cap(self, request: SubagentLaunchRequest) -> int:
-        """Most children of the tree that a root starts."""
-        asked = request.limits.max_tree if request.limits else None
-        return _lower(asked, self._settings.max_tree_children)
+    @property
+    def max_tree_children(self) -> int:
+        """Most children of any tree, whatever its root asks for."""
+        return self._settings.max_tree_children
 
     def _envelope(
         self, tenant: str, run_id: str, name: str, queue: str, step: int, parent: ParentBinding | None
@@ -170,8 +177,7 @@ class LaunchPlanner:
 
     def _max_depth(self, request: SubagentLaunchRequest, parent: ParentBinding | None) -> int:
         ceiling = parent.max_depth if parent else self._settings.max_depth
-        asked = request.limits.max_depth if request.limits else None
-        return _lower(asked, ceiling)
+        return _lower((request.limits or _NO_LIMITS).max_depth, ceiling)
 
 
 def _within(request: SubagentLaunchRequest, parent: ParentBinding | None) -> SubagentLaunchRequest:

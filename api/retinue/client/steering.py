@@ -63,7 +63,7 @@ def checked_text(value: object) -> str:
 
 
 def checked_reason(value: object) -> str:
-    """A cancel's reason, cut to its limit; None = none.
+    """The reason of a cancel or an interrupt, cut to its limit; None = none.
 
     Raises:
         SubagentLifecycleError: It is no text.
@@ -80,7 +80,7 @@ def checked_reason(value: object) -> str:
     return value[:REASON_MAX_CHARS]
 
 
-def receipt(steer_id: str, reply: SteerReply) -> SteerReceipt:
+def receipt(steer_id: str, message: str, reply: SteerReply) -> SteerReceipt:
     """What became of a message that was sent.
 
     Raises:
@@ -90,9 +90,9 @@ def receipt(steer_id: str, reply: SteerReply) -> SteerReceipt:
         case "QUEUED":
             return SteerReceipt(steer_id=steer_id, state=SteerState.QUEUED)
         case "KNOWN":
-            return receipt_of(steer_id, reply.detail)
+            return receipt_of(steer_id, reply.detail, message)
         case "TERMINAL" | "CANCELLED":
-            return SteerReceipt(steer_id="", state=SteerState.MISSED)
+            return SteerReceipt(steer_id="", state=SteerState.MISSED, text=message)
         case "UNSUPPORTED":
             return SteerReceipt(steer_id="", state=SteerState.UNSUPPORTED)
         case "CAPACITY":

@@ -179,8 +179,8 @@ async def take_over(
             run, process=process, dead=dead, losses_before_end=losses_before_end, counted=counted
         )
         reply = await store.run(call)
-        if reply is not None and reply.wakeup is not None:
-            await waker.send(reply.wakeup)
+        if reply is not None and reply.owed:
+            await waker.send(*reply.owed)
         return reply
 
     return len(await each_run(members, take))

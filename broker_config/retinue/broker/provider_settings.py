@@ -7,7 +7,8 @@ whole: mixing one provider's URL with another's key would send the key to a stra
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from decimal import Decimal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
@@ -48,6 +49,11 @@ class ProviderSettings(BaseModel):
         description="Members put into each request body, over what the run asks (service_tier, ...).",
     )
 
+    priced_as: str | None = Field(
+        default=None,
+        description="Provider of genai-prices whose prices hold. None = told by base_url, then by the name.",
+    )
+
     @field_validator("base_url")
     @classmethod
     def _must_be_http(cls, value: str) -> str:
@@ -65,6 +71,21 @@ class ProviderSettings(BaseModel):
             SettingsError: the variable that api_key_env names is not set.
         """
         return _read_key(self.api_key, self.api_key_env)
+
+
+Usd = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
+
+
+class PriceSettings(BaseModel):
+    """What one model costs, in USD per million tokens. 0 = free."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    input: Usd = Field(description="Of input tokens that were not read from a cache.")
+    output: Usd = Field(description="Of output tokens, reasoning included.")
+    cached: Usd | None = Field(
+        default=None, description="Of input tokens that were read from a cache. None = as input."
+    )
 
 
 class LlmOverride(BaseModel):

@@ -169,9 +169,9 @@ class Reaper:
         match reply:
             case NeedsSweep():
                 await sweep(self._store, self._waker, run)
-            case Ended(wakeup=wakeup) | Queued(wakeup=wakeup):
-                if wakeup is not None:
-                    await self._waker.send(wakeup)
+            case Ended(owed=owed) | Queued(owed=owed):
+                if owed:
+                    await self._waker.send(*owed)
             case None:
                 return
 

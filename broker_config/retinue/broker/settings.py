@@ -26,10 +26,11 @@ from pydantic_settings import (
 )
 
 from retinue.broker.addresses import for_kombu, for_links, place
-from retinue.broker.provider_settings import LlmOverride, ProviderSettings, with_openai
+from retinue.broker.provider_settings import LlmOverride, PriceSettings, ProviderSettings, with_openai
 from retinue.broker.running_store import running_store_url
 from retinue.broker.settings_faults import fault_of_file, first_fault, misspelt_variables
 from retinue.broker.settings_sections import (
+    BudgetSettings,
     DelegationSettings,
     Durability,
     GroupSettings,
@@ -106,6 +107,10 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="URL, key or model in place of an Agent Spec LLM config's, by its name.",
     )
+    prices: dict[str, PriceSettings] = Field(
+        default_factory=dict,
+        description="Own prices by model or `provider/model`, per million tokens. Others: genai-prices.",
+    )
     model_timeout_seconds: Seconds = Field(
         default=600.0, description="Limit of one attempt at one model request, in seconds."
     )
@@ -167,6 +172,9 @@ class Settings(BaseSettings):
         default=3, ge=1, description="Counted losses of a run's worker after which it fails with WORKER_LOST."
     )
 
+    budget: BudgetSettings = Field(
+        default_factory=BudgetSettings, description="Of root runs that bring none of their own."
+    )
     max_iterations: int = Field(
         default=50, ge=1, description="Model requests of one run, unless it says otherwise."
     )

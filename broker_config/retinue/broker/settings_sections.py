@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import NoDecode
+
+from retinue.contract import Budget, OnSpent, SubagentLifecycleError
 
 _HANDLE_SECRET_MIN_CHARS = 32
 
@@ -63,6 +74,43 @@ class GroupSettings(BaseModel):
     max_depth: int = Field(
         default=4, ge=0, description="Messages above a member's run, each sent to answer the one before."
     )
+
+
+class BudgetSettings(BaseModel):
+    """The budget of root runs that bring none of their own, and what is reserved from any budget."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    input_tokens: int | None = Field(default=None, description="As in a request's budget. None = no cap.")
+    output_tokens: int | None = Field(default=None, description="Likewise.")
+    tokens: int | None = Field(default=None, description="Likewise, of both together.")
+    usd: float | str | None = Field(default=None, description="In USD, in whole millionths. None = no cap.")
+    tool_calls: int | None = Field(default=None, description="As in a request's budget. None = no cap.")
+    wall_seconds: float | None = Field(default=None, description="From the run's launch on. None = no cap.")
+    on_spent: OnSpent = Field(
+        default=OnSpent.PAUSE, description="pause = the run waits for a raise; stop = it ends."
+    )
+    estimated_output_tokens: int = Field(
+        default=8_192,
+        ge=1,
+        description="Reserved for a model's answer, of an agent that sets no max_tokens.",
+    )
+
+    @model_validator(mode="after")
+    def _must_be_a_budget(self) -> BudgetSettings:
+        try:
+            self.of_roots  # noqa: B018
+        except SubagentLifecycleError as error:
+            fault = f"{error.field}: {error.message}; {error.limit}"
+        else:
+            return self
+        raise ValueError(fault)
+
+    @cached_property
+    def of_roots(self) -> Budget | None:
+        """As a request would bring it; None = no cap is set."""
+        caps = self.model_dump(exclude={"estimated_output_tokens", "on_spent"}, exclude_none=True)
+        return Budget(**caps, on_spent=self.on_spent) if caps else None
 
 
 class HandleKeySettings(BaseModel):

@@ -4,6 +4,7 @@ Pure values: this package imports pydantic and the standard library and talks to
 package imports it, and the client re-exports what callers need.
 """
 
+from .budget import Budget, BudgetCap, BudgetStatus, OnSpent, public_amount, whole_units
 from .canonical import canonical_json
 from .classification import ErrorClassification
 from .dead_letter import DeadLetter
@@ -59,6 +60,8 @@ from .limits import (
     SUMMARY_MAX_CHARS,
     TENANT_MAX_CHARS,
     TIMEOUT_MAX_SECONDS,
+    TOKENS_MAX,
+    USD_MAX,
     WORKING_DIRECTORY_MAX_CHARS,
 )
 from .pending import (
@@ -82,6 +85,7 @@ from .request import (
 from .result import SubagentResult, bound_text
 from .states import PHASES_OF, TERMINAL_STATES, TRANSITIONS, Phase, SubagentState
 from .status import (
+    BudgetRaise,
     SteerReceipt,
     SteerState,
     SubagentCancelResult,
@@ -120,9 +124,15 @@ __all__ = [
     "TENANT_MAX_CHARS",
     "TERMINAL_STATES",
     "TIMEOUT_MAX_SECONDS",
+    "TOKENS_MAX",
     "TRANSITIONS",
+    "USD_MAX",
     "WORKING_DIRECTORY_MAX_CHARS",
     "AgentSpecError",
+    "Budget",
+    "BudgetCap",
+    "BudgetRaise",
+    "BudgetStatus",
     "DeadLetter",
     "DecisionRefusal",
     "DeclarationError",
@@ -137,6 +147,7 @@ __all__ = [
     "OnDone",
     "OnDuplicate",
     "OnParentEnd",
+    "OnSpent",
     "PendingRequest",
     "Phase",
     "Priority",
@@ -176,6 +187,7 @@ __all__ = [
     "parse_task_id",
     "partition_of",
     "partition_of_run",
+    "public_amount",
     "request_digest",
     "request_id",
     "server_tools",
@@ -183,4 +195,5 @@ __all__ = [
     "validate_agent_name",
     "validate_session",
     "validate_tenant",
+    "whole_units",
 ]

@@ -36,6 +36,7 @@ class ErrorCode(StrEnum):
     CORRELATION_CONFLICT = "CORRELATION_CONFLICT"  # the same id for another request
     CAPACITY_REACHED = "CAPACITY_REACHED"  # live children, or children of the tree
     DEPTH_EXCEEDED = "DEPTH_EXCEEDED"
+    DUPLICATE_WORK = "DUPLICATE_WORK"  # a run above was asked to do the same
     PARENT_ENDED = "PARENT_ENDED"  # terminal, cancelled, or no longer owned by the caller
     NO_PARENT = "NO_PARENT"  # neither a session nor a running parent
     NO_WORKER = "NO_WORKER"

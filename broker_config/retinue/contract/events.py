@@ -38,7 +38,7 @@ class EventType(StrEnum):
     STEER_QUEUED = "steer.queued"
     STEER_DELIVERED = "steer.delivered"
     STEER_MISSED = "steer.missed"
-    CANCEL_REQUESTED = "cancel.requested"
+    CANCEL_REQUESTED = "cancel.requested"  # kind: cancel, or interrupt
     APPROVAL_REQUESTED = "approval.requested"
     APPROVAL_DECIDED = "approval.decided"
     INPUT_REQUESTED = "input.requested"
@@ -70,7 +70,7 @@ EVENT_KEYS: Final[Mapping[EventType, frozenset[str]]] = MappingProxyType(
         EventType.TOOL_PROGRESS: frozenset({"index", "message"}),
         EventType.STEER_QUEUED: frozenset({"steer"}),
         EventType.STEER_DELIVERED: frozenset({"steer", "iteration"}),
-        EventType.STEER_MISSED: frozenset({"steer"}),
+        EventType.STEER_MISSED: frozenset({"steer", "text"}),
         EventType.CANCEL_REQUESTED: frozenset({"kind", "reason"}),
         EventType.APPROVAL_REQUESTED: _ASKED,
         EventType.APPROVAL_DECIDED: _DECIDED,

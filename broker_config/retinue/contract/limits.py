@@ -29,3 +29,5 @@ WORKING_DIRECTORY_MAX_CHARS: Final = 1_024
 
 TIMEOUT_MAX_SECONDS: Final = 315_360_000.0  # ten years: deadlines in ms stay exact in a Lua number
 COUNT_MAX: Final = 1_000_000  # of any count that a request may set
+TOKENS_MAX: Final = 1_000_000_000_000  # of a budget
+USD_MAX: Final = 1_000_000  # of a budget: micro-USD stay exact in a Lua number

@@ -23,7 +23,7 @@ class WaitUntil(StrEnum):
     """What a wait waits for."""
 
     END = "end"  # of the run
-    ASKED = "asked"  # the same, or the run, or one below it, asks something of a human
+    ASKED = "asked"  # the same, or the run, or one below it, asks a human or waits for a raise of its budget
 
 
 class DecisionRefusal(StrEnum):

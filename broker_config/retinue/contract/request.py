@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, JsonValue
 
+from .budget import Budget
 from .canonical import canonical_json, json_object
+from .checked import Checked, nested, text_keys
 from .checks import Check, choice, count, name, names, optional, relative_path, seconds, text, type_fault
 from .document import agent_document
 from .errors import SubagentLifecycleError
@@ -54,36 +56,7 @@ class Priority(StrEnum):
         return {"high": 3, "normal": 6, "low": 9}[self.value]
 
 
-class _Checked(BaseModel):
-    """A frozen model whose faults are SubagentLifecycleErrors, whichever way it is made."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-    checks: ClassVar[Mapping[str, Check]] = {}  # one for each field
-
-    if not TYPE_CHECKING:  # the signature that type checkers see is the one pydantic makes of the fields
-
-        def __init__(self, /, **fields: object) -> None:
-            known = type(self).model_fields  # a property that costs: once, not once for each key
-            unknown = [key for key in fields if key not in known]
-            if unknown:
-                raise _unknown_fields(type(self), unknown)
-            error = None
-            try:
-                super().__init__(**fields)
-            except ValidationError as fault:
-                error = _first_fault(fault)
-            # Raised here and not above: the pydantic error, which holds the input, must not come along.
-            if error is not None:
-                raise error
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _check(cls, value: object, info: ValidationInfo) -> object:
-        field = info.field_name or ""
-        return cls.checks[field](field, value)
-
-
-class OnDone(_Checked):
+class OnDone(Checked):
     """The application's own Celery task that is sent the handle when the run has ended, at least once."""
 
     checks: ClassVar[Mapping[str, Check]] = {"task": text(max_chars=NAME_MAX_CHARS), "queue": name()}
@@ -92,7 +65,7 @@ class OnDone(_Checked):
     queue: str | None = None  # None = the application's default queue
 
 
-class LaunchLimits(_Checked):
+class LaunchLimits(Checked):
     """Caps on one run and its subtree, which only tighten what settings and parent allow.
 
     None = no cap of its own.
@@ -106,18 +79,7 @@ class LaunchLimits(_Checked):
     max_tool_calls: int | None = None  # of the run itself
     max_depth: int | None = None  # of the tree, root = 0; inclusive
     max_children: int | None = None  # live at one time, of the run itself
-    max_tree: int | None = None  # runs in the run's subtree, over its life
-
-
-def _nested(kind: type[_Checked]) -> Check:
-    def check(field: str, value: object) -> _Checked | None:
-        if value is None or isinstance(value, kind):
-            return value
-        if not isinstance(value, Mapping):
-            raise type_fault(field, value, f"a {kind.__name__} or a mapping of its fields")
-        return kind(**_text_keys(cast("Mapping[object, object]", value)))
-
-    return check
+    max_tree: int | None = None  # runs below the run, at any depth, over its life
 
 
 def _tools(field: str, value: object) -> tuple[str, ...]:
@@ -139,7 +101,7 @@ def _session(field: str, value: object) -> str | None:
 _json_metadata: Final = json_object(max_bytes=METADATA_MAX_BYTES)
 
 
-class SubagentLaunchRequest(_Checked):
+class SubagentLaunchRequest(Checked):
     """The work to delegate, and the bounds to do it within.
 
     Fields are checked in the order below; the first fault is raised as SubagentLifecycleError.
@@ -163,11 +125,12 @@ class SubagentLaunchRequest(_Checked):
         "inputs": optional(json_object(max_bytes=INPUTS_MAX_BYTES)),
         "output_schema": optional(output_schema),
         "max_iterations": optional(count(min_count=1, max_count=COUNT_MAX)),
-        "limits": _nested(LaunchLimits),
+        "limits": nested(LaunchLimits),
+        "budget": nested(Budget),
         "priority": choice(Priority),
         "on_duplicate": choice(OnDuplicate),
         "on_parent_end": choice(OnParentEnd),
-        "on_done": _nested(OnDone),
+        "on_done": nested(OnDone),
     }
 
     goal: str = Field(repr=False)
@@ -190,6 +153,7 @@ class SubagentLaunchRequest(_Checked):
     output_schema: Mapping[str, JsonValue] | None = Field(default=None, repr=False)
     max_iterations: int | None = None  # None = the agent's, then the settings'
     limits: LaunchLimits | None = None
+    budget: Budget | None = None  # of its subtree; None = none of its own; a root's: the settings'
     priority: Priority = Priority.NORMAL
     on_duplicate: OnDuplicate = OnDuplicate.RAISE
     on_parent_end: OnParentEnd = OnParentEnd.CANCEL
@@ -220,7 +184,7 @@ class SubagentLaunchRequest(_Checked):
             given = {key: getattr(value, key) for key in cls.model_fields if key in value.model_fields_set}
             return cls(**given)
         if isinstance(value, Mapping):
-            return cls(**_text_keys(cast("Mapping[object, object]", value)))
+            return cls(**text_keys(cast("Mapping[object, object]", value)))
         raise type_fault("request", value, "a SubagentLaunchRequest or a mapping of its fields")
 
     def to_dict(self) -> dict[str, Any]:
@@ -248,38 +212,3 @@ def request_digest(request: SubagentLaunchRequest, *, as_json: str | None = None
         request = request.model_copy(update={"on_duplicate": OnDuplicate.RAISE})
         as_json = None
     return hashlib.sha256((as_json or request.to_json()).encode()).hexdigest()
-
-
-def _text_keys(value: Mapping[object, object]) -> dict[str, Any]:
-    """The mapping as keywords; a key that is no text is named like any other unknown field."""
-    return {key if isinstance(key, str) else repr(type(key)): item for key, item in value.items()}
-
-
-def _unknown_fields(kind: type[_Checked], unknown: list[str]) -> SubagentLifecycleError:
-    import difflib  # only here: a launch that is right need not pay for the import
-
-    known = sorted(kind.model_fields)
-    near = [match for key in unknown for match in difflib.get_close_matches(key, known, n=2)]
-    shown = ", ".join(repr(key[:NAME_MAX_CHARS]) for key in unknown[:5])
-    mend = f"use {' or '.join(dict.fromkeys(near))} instead" if near else "leave it out"
-    return SubagentLifecycleError(
-        f"is no field of {kind.__name__}: {shown}",
-        field=unknown[0][:NAME_MAX_CHARS],
-        limit=f"one of {', '.join(known)}",
-        mend=mend,
-    )
-
-
-def _first_fault(error: ValidationError) -> SubagentLifecycleError:
-    """The fault of the field that comes first, with its full place and without its input."""
-    fault = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in fault["loc"])
-    ours = cast("object", fault.get("ctx", {}).get("error"))
-    if isinstance(ours, SubagentLifecycleError):
-        field = ours.field or place
-        if not field.startswith(place):
-            field = f"{place}.{field}"  # a nested model's own field
-        return SubagentLifecycleError(ours.message, field=field, limit=ours.limit, mend=ours.mend)
-    if fault["type"] == "missing":
-        return SubagentLifecycleError("is missing", field=place, limit="required", mend=f"give a {place}")
-    return SubagentLifecycleError(fault["msg"], field=place, limit=fault["type"], mend="give a valid value")

@@ -58,7 +58,8 @@ class SubagentResult:
     completed_at: float | None = None  # epoch seconds
     error_classification: ErrorClassification | None = None  # None = success
     error_message: str | None = field(default=None, repr=False)
-    usage_metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])  # Usage.to_dict(); {} = unknown
+    # Usage.to_dict() of the run itself, and under `tree` with all runs below it until its end; {} = unknown.
+    usage_metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tool_execution_summary: Mapping[str, Any] = field(default_factory=dict[str, Any])
     result_hash: str | None = None  # of everything else: proves that nobody changed it; None = not ready
     content_hash: str | None = None  # of what was achieved only: equal work, equal hash

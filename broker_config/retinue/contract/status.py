@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from .budget import BudgetStatus
 from .classification import ErrorClassification
 from .handle import SubagentHandle, coerce_handle
 from .states import Phase, SubagentState
@@ -36,15 +37,17 @@ class SubagentStatus:
     phase: Phase = Phase.NONE
     updated_at: float | None = None  # epoch seconds of the last transition; None = unknown run
     iteration: int = 0  # the last one begun; 0 = none yet
-    usage: Usage | None = None  # None = unknown
+    usage: Usage | None = None  # of the run itself; None = unknown
+    tree_usage: Usage | None = None  # with all runs below it; None = unknown
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])  # in force for the run, by name
-    diagnostic: str | None = None  # why there is no worker, or no such handle
+    diagnostic: str | None = None  # no worker, no such handle, or an interrupt that is under way
     agent: str | None = None  # the active one; None = unknown run
     model: str | None = None  # pinned at the first boundary; None = not yet, or none
     provider: str | None = None  # likewise
     continues: str | None = None  # id of the run whose conversation it goes on with
     replays: str | None = None  # id of the run whose dead letter it was launched from
     pending: int = 0  # what the run itself asks of a human now; `pending` tells it, and of those below
+    budget: BudgetStatus | None = None  # the run's own; None = none of its own
 
     @classmethod
     def unknown(cls, handle: object = None) -> SubagentStatus:
@@ -64,6 +67,7 @@ class SubagentStatus:
             "updated_at": self.updated_at,
             "iteration": self.iteration,
             "usage": None if self.usage is None else self.usage.to_dict(),
+            "tree_usage": None if self.tree_usage is None else self.tree_usage.to_dict(),
             "limits": dict(self.limits),
             "diagnostic": self.diagnostic,
             "agent": self.agent,
@@ -72,6 +76,7 @@ class SubagentStatus:
             "continues": self.continues,
             "replays": self.replays,
             "pending": self.pending,
+            "budget": None if self.budget is None else self.budget.to_dict(),
         }
 
 
@@ -111,10 +116,10 @@ class SubagentCancelResult:
     """What a cancel or interrupt did. Accepted is not ended: wait() or result() tells that."""
 
     accepted: bool
-    state: SubagentState
+    state: SubagentState  # of an accepted cancel CANCEL_REQUESTED, else how the run stands
     unknown_handle: bool = False
     already_terminal: bool = False
-    unsupported: bool = False  # the run's kind of agent cannot be stopped at a boundary
+    unsupported: bool = False  # an interrupt's: an object that is at work knows no boundary
 
     @classmethod
     def unknown(cls, handle: object = None) -> SubagentCancelResult:
@@ -161,6 +166,7 @@ class SteerReceipt:
     steer_id: str  # "" = it was not accepted, so there is nothing to ask about later
     state: SteerState
     iteration: int | None = None  # in which the model saw it; None = not delivered
+    text: str | None = field(default=None, repr=False)  # of a missed one, to be sent again; else None
 
     @classmethod
     def unknown(cls, handle: object = None) -> SteerReceipt:
@@ -169,7 +175,38 @@ class SteerReceipt:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"steer_id": self.steer_id, "state": self.state.value, "iteration": self.iteration}
+        return {
+            "steer_id": self.steer_id,
+            "state": self.state.value,
+            "iteration": self.iteration,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRaise:
+    """What a raise of a budget did. A run that waited for it goes on by itself."""
+
+    accepted: bool
+    budget: BudgetStatus | None = None  # as it stands now; None = not accepted
+    woken: int = 0  # runs that go on at once; others may follow as they have room
+    unknown_handle: bool = False
+    already_terminal: bool = False
+
+    @classmethod
+    def unknown(cls, handle: object = None) -> BudgetRaise:
+        """The answer for a handle that leads nowhere; it does not carry the handle."""
+        return cls(accepted=False, unknown_handle=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "accepted": self.accepted,
+            "budget": None if self.budget is None else self.budget.to_dict(),
+            "woken": self.woken,
+            "unknown_handle": self.unknown_handle,
+            "already_terminal": self.already_terminal,
+        }
 
 
 def _handle_dict(handle: SubagentHandle | None) -> dict[str, Any] | None:

@@ -70,6 +70,11 @@ def on_run(name: str, run: RunKey, argv: Sequence[Argument], parse: Callable[[An
     )
 
 
+def count_or_none(value: int | None) -> int | str:
+    """A count as an argument; "" stands for None, which 0 is not."""
+    return "" if value is None else value
+
+
 def text(value: Any) -> str:
     """A reply element as text; absent stays empty."""
     return value.decode() if isinstance(value, bytes) else "" if value is None else str(value)

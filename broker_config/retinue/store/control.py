@@ -1,13 +1,15 @@
-"""What is done to a run from outside: steer, cancel, sweep; and what the reaper does: timers, wake-ups."""
+"""What is done to a run from outside: steer, cancel, interrupt; and by the reaper: sweep, timer, wake-up."""
 
 from __future__ import annotations
 
 import json
+import secrets
 from dataclasses import dataclass
 from typing import Any
 
 from retinue.contract import SubagentState
 from retinue.store import keys
+from retinue.store.budgets import woken_of
 from retinue.store.call import RunKey, ScriptCall, on_run, text, unexpected
 from retinue.store.record import WakeUp, WakeUpKind, parse_wake_up
 from retinue.store.replies import Ended, Queued
@@ -34,6 +36,20 @@ class CancelReply:
 
     outcome: str
     state: SubagentState | None
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptReply:
+    """ACCEPTED (also when repeated), ENDED (at once), UNKNOWN, TERMINAL or UNSUPPORTED.
+
+    Args:
+        state: As a reader sees it now; None = there is no such run.
+        wakeups: Owed where the run has ended at once.
+    """
+
+    outcome: str
+    state: SubagentState | None
+    wakeups: tuple[WakeUp, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +91,17 @@ def cancel(run: RunKey, *, reason: str) -> ScriptCall[CancelReply]:
     return on_run("cancel", run, (json.dumps(reason),), parse)
 
 
+def interrupt(run: RunKey, *, reason: str) -> ScriptCall[InterruptReply]:
+    """Stops a run at its next boundary, and at once where no worker holds it; its children go on."""
+
+    def parse(reply: Any) -> InterruptReply:
+        state = SubagentState(text(reply[1])) if len(reply) > 1 else None
+        return InterruptReply(text(reply[0]), state, woken_of(run, reply[2]) if len(reply) > 2 else ())
+
+    # The random id makes a repeat of this very call known as such.
+    return on_run("interrupt", run, (json.dumps(reason), secrets.token_hex(8)), parse)
+
+
 def sweep(run: RunKey, *, cursor: str = "") -> ScriptCall[Swept]:
     """Ends what no worker holds in a marked subtree, and tells the owners of the rest."""
 
@@ -101,7 +128,7 @@ def timer(
                 return NeedsSweep()
             case "ENDED":
                 wakeup = parse_wake_up(run.tenant, reply[2]) if len(reply) > 2 else None
-                return Ended(SubagentState(text(reply[1])), wakeup)
+                return Ended(SubagentState(text(reply[1])), wakeup, woken_of(run, reply[3]))
             case "QUEUED":
                 wakeup = parse_wake_up(run.tenant, reply[1])
                 return Queued(wakeup) if wakeup else None

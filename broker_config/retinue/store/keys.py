@@ -20,11 +20,14 @@
 | T th:<thread>:ow | string | the agent that it was last handed off to | as the thread |
 | T th:<thread>:ps | set | those of the pairs that wrote to each other in this conversation | as the thread |
 | T th:<thread>:by | string | the live run that writes to it, unless named after it | deleted at its end |
-| T tree:<root> | hash | n runs ever, live runs, mx cap | none while live > 0, then result_ttl |
+| T tree:<root> | hash | n runs ever, live, mx cap; n:, mx: by path | none while live > 0, then result_ttl |
 | T tree:<root>:ev | list | events; an event's sequence is its index | as the tree |
 | T tree:<root>:m | hash | marks by path | as the tree |
 | T tree:<root>:g | hash | grants by path | as the tree |
 | T tree:<root>:sp | hash | effective specs by digest | as the tree |
+| T tree:<root>:b | hash | accounts of budgets: path and field (_account.lua) -> value | as the tree |
+| T tree:<root>:bw | zset, ms since | "path id" of runs that wait for others' reservations | empties itself |
+| T tree:<root>:bs | zset, score 0 | "path id" of runs that wait for a raise | empties itself |
 | T tree:<root>:live | zset, score 0 | "path id" of live runs; by text, parents first | empties itself |
 | T tree:<root>:ask | zset, score 0 | "path id" of runs that ask a human | empties itself |
 | T corr:<digest> | string | run id of a (session, correlation id) | none while live, then result_ttl |
@@ -53,12 +56,21 @@ max iterations, fr how that response ended (stop, length, refused), mxd max dept
 children, lc live children, nc children ever, wk last wake-up number, rs/ra resends and the ms before
 which none is due, ls losses, di last iteration and how often its process disowned it there, ns/nd/hd
 steers accepted/delivered/handed out, cs steerable (l loop, o object), tin/tout/tca/tre tokens (input,
-output, cached, reasoning), t:<tool> calls, dg spec digest, doc digest of the Agent Spec document that
+output, cached, reasoning), usd their cost in micro-USD, unk 1 = that is not known, rt model retries, tc
+tool calls, t:<tool> and d:<tool> calls and ms of each tool, wms ms that it was suspended and ws since when
+it is, al how often a process died with it, xin/xout/xca/xre/xusd/xrt/xtc/xwms, xt:<tool> and xd:<tool> the
+same of all below it, xmc their model calls, xunk how many of them have an unknown cost, xat their attempts;
+led by y instead of x what they used after its end, dg spec digest, doc digest of the Agent Spec document that
 the agent stands in (absent: workers have the agent), md/pv its model and provider, na open requests to
 a human (absent: never asked), th thread, tt thread TTL s, gr messages sent in the group that it owns,
 gc the run that owns the group for which it was sent a message, ho handoffs, cn the run that it
 continues, ry the run whose dead letter it replays, se epoch of the last suspension, ttl result TTL s,
-cr/sa/up/fi created, started, updated, finished ms, cls error class.
+cr/sa/up/fi created, started, updated, finished ms, cls error class, hw how many runs at or below it ask a
+human (absent: none; up to the next ended one above) and hs since when, ms: the deadline stands still, mtc
+most tool calls (absent: no limit), bk depths at and above it that have a budget (absent: none; accounts
+stand in the tree's), rin/rout/rus its open reservation (input tokens, output tokens, micro-USD),
+nin/nout/nus what it waits to reserve, bta iteration:how many of its calls budgets allow, mxt most runs ever
+below it, wd digest of its work (absent: none).
 """
 
 from __future__ import annotations

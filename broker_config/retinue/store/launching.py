@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from retinue.contract import Phase
+from retinue.contract import Budget, Phase
 from retinue.store import keys
-from retinue.store.call import ScriptCall, text, texts, unexpected
+from retinue.store.budgets import account_of
+from retinue.store.call import ScriptCall, count_or_none, text, texts, unexpected
 from retinue.store.scripts import script
 
 MAX_LAUNCHES = 100
@@ -85,6 +86,11 @@ class NewRun:
         lacks_worker: No live worker is known to run it: it says so from the start, and is woken all the same.
         continues: The run whose conversation it goes on with, or None.
         replays: The run whose dead letter it is launched from, and takes away; or None.
+        work: Digest of what it is asked to do, as `work_digest` makes it; "" = nothing that a run above it
+            can be at already.
+        max_tool_calls: Its launch's limit of tool calls; None = none, until its spec is resolved.
+        max_tree: Most runs ever below it; those above it keep their own caps. None = no cap of its own.
+        budget: What it and all runs below it may use; None = no budget of its own.
     """
 
     run_id: str
@@ -115,6 +121,10 @@ class NewRun:
     background: bool = False
     continues: str | None = None
     replays: str | None = None
+    work: str = ""
+    max_tool_calls: int | None = None
+    max_tree: int | None = None
+    budget: Budget | None = None
 
     def argv(self) -> tuple[str | bytes | int, ...]:
         return (
@@ -145,6 +155,10 @@ class NewRun:
             self.document or "",
             self.continues or "",
             self.replays or "",
+            self.work,
+            count_or_none(self.max_tool_calls),
+            count_or_none(self.max_tree),
+            account_of(self.budget),
         )
 
 
@@ -214,8 +228,22 @@ class LetterGone:
     run_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class SameWork:
+    """A run above, this one, was asked to do just that."""
+
+    run_id: str
+
+
 LaunchReply = (
-    Launched | DuplicateCorrelation | IdConflict | ParentRefused | LimitReached | ThreadBusy | LetterGone
+    Launched
+    | DuplicateCorrelation
+    | IdConflict
+    | ParentRefused
+    | LimitReached
+    | ThreadBusy
+    | LetterGone
+    | SameWork
 )
 
 
@@ -237,7 +265,7 @@ def launch(
         runs: 1 to 100.
         parent: The launching run, None for roots.
         rounds: Where the runs count as messages of a group, None = they are none.
-        max_tree_children: Cap of a new tree; a child's tree has its own already.
+        max_tree_children: Cap of each new tree, beside its root's own; a child's tree has one already.
         session_ttl_s: How long the session's list outlives its last launch.
 
     Raises:
@@ -286,6 +314,8 @@ def _parse(reply: Any) -> LaunchReply:
             return ThreadBusy(text(reply[1]))
         case "NO_LETTER":
             return LetterGone(text(reply[1]))
+        case "SAME_WORK":
+            return SameWork(text(reply[1]))
         case "DEPTH":
             return LimitReached("max_depth", int(reply[1]), None)
         case _:

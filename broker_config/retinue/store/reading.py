@@ -24,15 +24,20 @@ class Steer:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A run as a reader sees it: a mark turns a live one into CANCEL_REQUESTED.
+    """A run as a reader sees it: a cancel's mark turns a live one into CANCEL_REQUESTED.
 
     Args:
-        is_asking: It, or a run below it, asks something of a human; only `read_asked` looks.
+        under_cancel: It is live, and it or one above it that it follows is to stop.
+        is_asking: It, or a run below it, asks something of a human or waits for a budget to be raised; only
+            `read_asked` looks.
+        now_ms: The server's clock; only a status and a result of `read_result` tell it, 0 = not told.
     """
 
     record: Record
     under_cancel: bool
     is_asking: bool = False
+    now_ms: int = 0
+    is_interrupted: bool = False
 
     @property
     def state(self) -> SubagentState:
@@ -68,7 +73,7 @@ def read_state(run: RunKey) -> ScriptCall[RunView | None]:
 
 
 def read_asked(run: RunKey) -> ScriptCall[RunView | None]:
-    """As `read_state`, and whether the run, or one below it, asks something of a human."""
+    """As `read_state`, and whether the run, or one below it, asks a human or waits for a raise."""
 
     def parse(reply: Any) -> RunView | None:
         return replace(_view_of(reply), is_asking=reply[2] == 1) if reply else None
@@ -78,7 +83,11 @@ def read_asked(run: RunKey) -> ScriptCall[RunView | None]:
 
 def read_status(run: RunKey) -> ScriptCall[RunView | None]:
     """A run's record; None = there is none (any more)."""
-    return on_run("read", run, ("status",), _view)
+
+    def parse(reply: Any) -> RunView | None:
+        return replace(_view_of(reply), now_ms=int(reply[2])) if reply else None
+
+    return on_run("read", run, ("status",), parse)
 
 
 def read_outcome(run: RunKey) -> ScriptCall[Outcome]:
@@ -205,14 +214,15 @@ def _view(reply: Any) -> RunView | None:
 
 
 def _view_of(reply: Any) -> RunView:
-    return RunView(Record(mapping(reply[0])), text(reply[1]) == "c")
+    mark = text(reply[1])
+    return RunView(Record(mapping(reply[0])), mark == "c", is_interrupted=mark == "i")
 
 
 def _result(reply: Any) -> RunResult | None:
     if not reply:
         return None
     return RunResult(
-        _view_of(reply),
+        replace(_view_of(reply), now_ms=int(reply[6])),
         text(reply[2]) if reply[2] else None,
         json.loads(reply[3]) if reply[3] else None,
         text(reply[4]),

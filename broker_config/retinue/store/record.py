@@ -128,6 +128,16 @@ class Record:
         return self._integer("mxc")
 
     @property
+    def max_tree_children(self) -> int | None:
+        """Runs that there may ever be below it; None = an older release launched it."""
+        return self._integer("mxt") if "mxt" in self.fields else None
+
+    @property
+    def max_tool_calls(self) -> int | None:
+        """The launch's, and from the first boundary on the effective one; None = no limit."""
+        return self._integer("mtc") if "mtc" in self.fields else None
+
+    @property
     def agent(self) -> str:
         return self.fields.get("ag", "")
 
@@ -205,6 +215,17 @@ class Record:
         return self._integer("dl") or None
 
     @property
+    def awaits_human(self) -> bool:
+        """Whether it, or a run below it, asks a human, so that its deadline stands still."""
+        return self._integer("hw") > 0
+
+    def time_left_ms(self, now_ms: int) -> int | None:
+        """Until its deadline; None = it has none, never below 0. It stands still while a human is awaited."""
+        deadline = self._integer("dl")
+        until = min(self._integer("hs"), now_ms) if self.awaits_human else now_ms
+        return max(0, deadline - until) if deadline else None
+
+    @property
     def created_ms(self) -> int:
         return self._integer("cr")
 
@@ -240,15 +261,58 @@ class Record:
         return self.fields.get("pv") or None
 
     @property
+    def is_budgeted(self) -> bool:
+        """Whether it, or a run above it, has a budget."""
+        return "bk" in self.fields
+
+    @property
+    def calls_allowed(self) -> int | None:
+        """How many calls of the last response recorded the budgets above it allow; None = all."""
+        iteration, _, allowed = self.fields.get("bta", "").partition(":")
+        return int(allowed) if allowed and int(iteration) == self.recorded_iteration else None
+
+    @property
+    def account(self) -> dict[str, str]:
+        """Its own budget's account, as a status and a result read it; empty = it has none."""
+        return {name[2:]: value for name, value in self.fields.items() if name.startswith("b:")}
+
+    @property
     def usage(self) -> Usage:
         """What the run has used so far, without its children."""
-        tools = {name[2:]: int(count) for name, count in self.fields.items() if name.startswith("t:")}
+        return self._used("")
+
+    @property
+    def tree_usage(self) -> Usage:
+        """What the run and all below it have used so far."""
+        return self.ended_tree_usage + self._used("y")
+
+    @property
+    def ended_tree_usage(self) -> Usage:
+        """As `tree_usage`, without what runs below it have used after its end."""
+        return self.usage + self._used("x")
+
+    def _used(self, lead: str) -> Usage:
+        """The sums that stand in fields of this lead; "" = the run's own."""
+        own, tokens = not lead, lead or "t"
+        known = not self._integer(lead + "unk")
         return Usage(
-            model_calls=self.recorded_iteration,
-            input_tokens=self._integer("tin"),
-            output_tokens=self._integer("tout"),
-            cached_tokens=self._integer("tca"),
-            reasoning_tokens=self._integer("tre"),
-            tool_calls=sum(tools.values()),
-            tools=tools,
+            model_calls=self.recorded_iteration if own else self._integer(lead + "mc"),
+            retries=self._integer(lead + "rt"),
+            input_tokens=self._integer(tokens + "in"),
+            output_tokens=self._integer(tokens + "out"),
+            cached_tokens=self._integer(tokens + "ca"),
+            reasoning_tokens=self._integer(tokens + "re"),
+            tool_calls=self._integer(lead + "tc"),
+            tools=self._by_tool(lead + "t:"),
+            tool_seconds={name: ms / 1000 for name, ms in self._by_tool(lead + "d:").items()},
+            waiting_seconds=self._integer(lead + "wms") / 1000,
+            attempts=bool(self.started_ms) + self._integer("al") if own else self._integer(lead + "at"),
+            cost_usd=self._integer(lead + "usd") / 1_000_000 if known else None,
         )
+
+    def _by_tool(self, lead: str) -> dict[str, int]:
+        return {
+            name.removeprefix(lead): int(count)
+            for name, count in self.fields.items()
+            if name.startswith(lead)
+        }

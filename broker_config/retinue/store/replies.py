@@ -35,6 +35,7 @@ class Pin:
         spec_json: The spec.
         max_iterations: The effective limit of model requests.
         model, provider: What a status shows; "" = none.
+        max_tool_calls: The effective limit of tool calls; None = none.
     """
 
     digest: str
@@ -42,6 +43,7 @@ class Pin:
     max_iterations: int
     model: str
     provider: str
+    max_tool_calls: int | None = None
 
 
 class RequestState(StrEnum):
@@ -93,10 +95,16 @@ class NotClaimed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The run is terminal. `wakeup` is owed to its parent."""
+    """The run is terminal. `wakeup` is owed to its parent, `woken` to runs that waited for budget."""
 
     state: SubagentState
     wakeup: WakeUp | None
+    woken: tuple[WakeUp, ...] = ()
+
+    @property
+    def owed(self) -> tuple[WakeUp, ...]:
+        """All wake-ups that are to be sent."""
+        return self.woken if self.wakeup is None else (self.wakeup, *self.woken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,51 @@ class Stopped:
 
     reason: str
     limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The run has left this process for want of budget.
+
+    Args:
+        is_spent: It waits for a raise; else for what other runs have reserved.
+        woken: Owed to other runs, which have room now.
+    """
+
+    is_spent: bool
+    woken: tuple[WakeUp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """A budget does not allow the request, and says to stop.
+
+    Args:
+        name: The cap.
+        used, limit: In the cap's public unit, as text.
+    """
+
+    name: str
+    used: str
+    limit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unpriced:
+    """A budget in USD stands above the run, and what its model costs is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedResponse:
+    """The response stands in the store.
+
+    Args:
+        calls_allowed: How many of its calls the budgets above the run allow; None = all.
+        woken: Owed to runs that waited for budget.
+    """
+
+    calls_allowed: int | None = None
+    woken: tuple[WakeUp, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +257,15 @@ class Overtaken:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """The run is queued again and owed a wake-up."""
+    """The run is queued again and owed a wake-up; `woken` are owed to runs that waited for budget."""
 
     wakeup: WakeUp
+    woken: tuple[WakeUp, ...] = ()
+
+    @property
+    def owed(self) -> tuple[WakeUp, ...]:
+        """All wake-ups that are to be sent."""
+        return self.wakeup, *self.woken
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +281,9 @@ class Response:
         tools: Names of the tools it calls, in request order.
         partial: Text beside the calls, kept as the partial result.
         input_tokens, output_tokens, cached_tokens, reasoning_tokens: Of this request.
+        micro_usd: What it cost; None = unknown.
         ending: How it ended, for an attempt that finds it without having seen it.
+        counted_calls: How many of its calls count as tool calls.
     """
 
     iteration: int
@@ -236,4 +297,6 @@ class Response:
     output_tokens: int
     cached_tokens: int
     reasoning_tokens: int
+    micro_usd: int | None
     ending: Ending
+    counted_calls: int = 0

@@ -13,7 +13,8 @@ from typing import Any
 
 from retinue.contract import ErrorClassification, EventType, Phase, SubagentState
 from retinue.store.asking import Asked
-from retinue.store.call import RunKey, ScriptCall, mapping, on_run, text, texts, unexpected
+from retinue.store.budgets import NOTHING_RESERVED, Reservation, woken_of
+from retinue.store.call import RunKey, ScriptCall, count_or_none, mapping, on_run, text, texts, unexpected
 from retinue.store.dead_letters import KEPT_S, MOST_KEPT
 from retinue.store.record import Record, WakeUp, parse_wake_up
 from retinue.store.replies import (
@@ -24,15 +25,19 @@ from retinue.store.replies import (
     NotClaimed,
     Overtaken,
     Passed,
+    Paused,
     Pin,
     Queued,
     Ready,
     Recorded,
+    RecordedResponse,
     RequestState,
     Response,
+    Spent,
     Stale,
     Stopped,
     Suspended,
+    Unpriced,
 )
 
 PROGRESS_KEPT = 200
@@ -95,16 +100,18 @@ def boundary(
     thread_length: int,
     results: Sequence[tuple[str, str]],
     pin: Pin | None,
-) -> ScriptCall[Passed | Stopped | Stale]:
+    reservation: Reservation | None = None,
+) -> ScriptCall[Passed | Stopped | Paused | Spent | Unpriced | Stale]:
     """Passes the iteration boundary.
 
     Args:
         thread_length: Messages that the attempt knows of.
         results: Slot and message head of each call of the last response, in request order.
         pin: The effective spec at the first boundary, else None.
+        reservation: What the request may take; None = no budget stands above the run.
     """
 
-    def parse(reply: Any) -> Passed | Stopped | Stale:
+    def parse(reply: Any) -> Passed | Stopped | Paused | Spent | Unpriced | Stale:
         match text(reply[0]):
             case "GO":
                 return Passed(int(reply[1]), texts(reply[2]), [json.loads(steer) for steer in reply[3]])
@@ -114,23 +121,48 @@ def boundary(
                 return Stopped("MAX_ITERATIONS", int(reply[1]))
             case "CANCEL" | "INTERRUPT" | "DEADLINE" as reason:
                 return Stopped(reason)
+            case "PAUSED":
+                return Paused(text(reply[1]) == "s", woken_of(run, reply[2]))
+            case "SPENT":
+                return Spent(*texts(reply[1:]))
+            case "UNPRICED":
+                return Unpriced()
             case _:
                 raise unexpected("boundary", reply)
 
     pairs = [word for slot, head in results for word in (slot, head)]
     pinned = (
-        (pin.digest, pin.spec_json, pin.max_iterations, pin.model, pin.provider)
+        (
+            pin.digest,
+            pin.spec_json,
+            pin.max_iterations,
+            pin.model,
+            pin.provider,
+            count_or_none(pin.max_tool_calls),
+        )
         if pin
-        else ("", "", 0, "", "")
+        else ("", "", 0, "", "", "")
     )
-    argv = (fence.epoch, fence.token, operation, thread_length, *pinned, *pairs)
+    reserved = reservation.argv() if reservation else NOTHING_RESERVED
+    argv = (fence.epoch, fence.token, operation, thread_length, *pinned, *reserved, *pairs)
     return on_run("boundary", run, argv, parse)
 
 
 def record_model(
     run: RunKey, fence: Fence, operation: str, response: Response
-) -> ScriptCall[Recorded | Stale]:
+) -> ScriptCall[RecordedResponse | Stale]:
     """Records a model response before anything acts on it."""
+
+    def parse(reply: Any) -> RecordedResponse | Stale:
+        match text(reply[0]):
+            case "OK":
+                allowed = text(reply[1]).partition(":")[2]
+                return RecordedResponse(int(allowed) if allowed else None, woken_of(run, reply[2]))
+            case "STALE":
+                return Stale()
+            case _:
+                raise unexpected("record_model", reply)
+
     argv = (
         fence.epoch,
         fence.token,
@@ -146,10 +178,12 @@ def record_model(
         response.reasoning_tokens,
         response.ending.value,
         len(response.messages),
+        "" if response.micro_usd is None else response.micro_usd,
+        response.counted_calls,
         *response.messages,
         *(json.dumps(name) for name in response.tools),
     )
-    return on_run("record_model", run, argv, _recorded("record_model"))
+    return on_run("record_model", run, argv, parse)
 
 
 def record_tool_result(
@@ -186,7 +220,7 @@ def record_tool_result(
 def note_retry(
     run: RunKey, fence: Fence, *, iteration: int, reason: str, delay_ms: int
 ) -> ScriptCall[Recorded | Stale]:
-    """Logs that a model request is tried again.
+    """Logs and counts that a model request is tried again.
 
     Args:
         reason: A classification.
@@ -301,7 +335,7 @@ def hand_back(run: RunKey, fence: Fence, operation: str) -> ScriptCall[Queued | 
     def parse(reply: Any) -> Queued | Stale:
         match text(reply[0]):
             case "QUEUED":
-                return Queued(_owed(run, reply[1]))
+                return Queued(_owed(run, reply[1]), _woken(run, reply))
             case "STALE":
                 return Stale()
             case _:
@@ -326,7 +360,7 @@ def take_over(
     def parse(reply: Any) -> Queued | Ended | None:
         match text(reply[0]):
             case "QUEUED":
-                return Queued(_owed(run, reply[1]))
+                return Queued(_owed(run, reply[1]), _woken(run, reply))
             case "ENDED":
                 return _ended(run, reply)
             case "NOT_OWNER":
@@ -340,7 +374,12 @@ def take_over(
 
 def _ended(run: RunKey, reply: Any) -> Ended:
     wakeup = parse_wake_up(run.tenant, reply[2]) if len(reply) > 2 else None
-    return Ended(SubagentState(text(reply[1])), wakeup)
+    return Ended(SubagentState(text(reply[1])), wakeup, woken_of(run, reply[3]) if len(reply) > 3 else ())
+
+
+def _woken(run: RunKey, reply: Any) -> tuple[WakeUp, ...]:
+    """What a call that released the run woke; its repeat does not tell that again."""
+    return woken_of(run, reply[2]) if len(reply) > 2 else ()
 
 
 def _owed(run: RunKey, reply: Any) -> WakeUp:

@@ -12,9 +12,10 @@ from retinue.client.ticket import Verdict
 from retinue.contract import ErrorClassification, Phase, SubagentHandle, SubagentState
 from retinue.store import keys, running
 from retinue.store.asking import Asked
+from retinue.store.budgets import Reservation
 from retinue.store.call import RunKey
 from retinue.store.record import Ending
-from retinue.store.replies import Claimed, Ended, Fence, Passed, Pin, Response, Suspended
+from retinue.store.replies import Claimed, Ended, Fence, Passed, Paused, Pin, Response, Suspended
 from retinue.store.store import Store
 from retinue.store.sync_link import SyncLink
 
@@ -58,6 +59,21 @@ class StoreWorker:
         self._lengths[key.run_id] = len(claimed.thread)
         return claimed.fence
 
+    def pause(self, run: SubagentHandle | str, reservation: Reservation) -> None:
+        """Claims a queued run whose budget does not allow its request."""
+        key, fence = self.key(run), self.claim(run)
+        length, pin = self._lengths[key.run_id], Pin("d" * 64, "{}", 7, "gpt-5-mini", "openai")
+        call = running.boundary(
+            key,
+            fence,
+            self._operation(),
+            thread_length=length,
+            results=[],
+            pin=pin,
+            reservation=reservation,
+        )
+        assert self.store.run(call) == Paused(True, ())
+
     def boundary(self, run: SubagentHandle | str, fence: Fence, *, first: bool = True) -> Passed:
         key = self.key(run)
         pin = Pin("d" * 64, "{}", 7, "gpt-5-mini", "openai") if first else None
@@ -93,6 +109,7 @@ class StoreWorker:
             output_tokens=tokens[1],
             cached_tokens=0,
             reasoning_tokens=0,
+            micro_usd=200,
             ending=Ending.STOP,
         )
         self.store.run(running.record_model(key, fence, self._operation(), response))

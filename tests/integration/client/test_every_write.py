@@ -12,6 +12,7 @@ from tests.integration.client.store_worker import StoreWorker
 
 from retinue.contract import EventType, RequestKind
 from retinue.store.asking import Asked
+from retinue.store.budgets import Reservation
 from retinue.store.scripts import script
 from retinue.testing.proxy import FaultProxy, Loss
 from retinue.testing.servers import PrivateServer
@@ -46,6 +47,11 @@ class Stage:
     def ended(self) -> Any:
         handle = self.launched()
         self.worker.complete(handle)
+        return handle
+
+    def paused(self) -> Any:
+        handle = self.lifecycle.launch(agent="support", goal="x", budget={"usd": 1})
+        self.worker.pause(handle, Reservation(1, 1, 2_000_000, 0))
         return handle
 
     def asking(self, asked: Asked) -> tuple[Any, str]:
@@ -98,6 +104,13 @@ WRITES: dict[str, Write] = {
         Stage.launched,
         lambda stage, handle: (handle, stage.lifecycle.cancel(handle).accepted),
         EventType.RUN_FINISHED,
+        1,
+    ),
+    "raise_budget": (
+        "raise_budget",
+        Stage.paused,
+        lambda stage, handle: (handle, stage.lifecycle.raise_budget(handle, usd=5).accepted),
+        EventType.RUN_RESUMED,
         1,
     ),
     "approve": (

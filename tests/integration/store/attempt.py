@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from retinue.contract import ErrorClassification, Phase, RequestKind, SubagentState
 from retinue.store import asking, handing_off, running
 from retinue.store.asking import Asked
+from retinue.store.budgets import Reservation
 from retinue.store.call import RunKey, ScriptCall
 from retinue.store.launching import Parent
 from retinue.store.record import Ending
@@ -50,10 +51,17 @@ class Attempt:
         return Parent(self.run.run_id, self.fence.epoch, self.fence.token, iteration)
 
     def boundary(
-        self, *, results: Sequence[int] = (), pin: Pin | None = PIN, length: int | None = None
+        self,
+        *,
+        results: Sequence[int] = (),
+        pin: Pin | None = PIN,
+        length: int | None = None,
+        reservation: Reservation | None = None,
     ) -> ScriptCall[Any]:
-        """`results`: the calls of the last response, by index."""
+        """`results`: the calls of the last response, by index. Without a reservation it is one of nothing."""
         record = self._stage.record(self.run)
+        if reservation is None and record.is_budgeted:
+            reservation = Reservation(0, 0, 0, 0)
         return running.boundary(
             self.run,
             self.fence,
@@ -63,6 +71,7 @@ class Attempt:
                 (f"{record.recorded_iteration}:{i}", f'{{"tool_call_id":"c{i}","content":') for i in results
             ],
             pin=pin,
+            reservation=reservation,
         )
 
     def go(self, **how: Any) -> Passed:
@@ -80,6 +89,8 @@ class Attempt:
         iteration: int | None = None,
         length: int | None = None,
         ending: Ending = Ending.STOP,
+        tokens: tuple[int, int] = (100, 20),
+        micro_usd: int | None = 300,
     ) -> ScriptCall[Any]:
         response = Response(
             iteration=iteration or self._stage.record(self.run).iteration,
@@ -89,11 +100,13 @@ class Attempt:
             messages=[*(f'{{"role":"user","content":"{text}"}}' for text in steers), '{"role":"assistant"}'],
             tools=tools,
             partial=partial,
-            input_tokens=100,
-            output_tokens=20,
+            input_tokens=tokens[0],
+            output_tokens=tokens[1],
             cached_tokens=10,
             reasoning_tokens=5,
+            micro_usd=micro_usd,
             ending=ending,
+            counted_calls=len(tools),
         )
         return running.record_model(self.run, self.fence, self.operation(), response)
 

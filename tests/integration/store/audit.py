@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from retinue.contract import EVENT_KEYS, PHASES_OF, TERMINAL_STATES, EventType, Phase, SubagentState
+from tests.integration.store.budget_audit import audit_budgets
+
+from retinue.contract import EVENT_KEYS, PHASES_OF, TERMINAL_STATES, EventType, Phase, SubagentState, Usage
+from retinue.store.record import Record
 
 _RECORD = re.compile(r"retinue:[^:]+:\{p\d\d\}:run:([^:]+)$")
 _QUEUED = (Phase.QUEUED, Phase.NO_WORKER)
@@ -67,6 +70,9 @@ def audit(found: Dump, tenant: str) -> None:
         if ":tree:" in name and name.count(":") == 4:
             _audit_tree(found, name)
     _audit_threads(found, records)
+    _audit_awaited(found, records)
+    _audit_sums(found, records)
+    audit_budgets(found, records)
     live_children = Counter(
         found[name].value["par"] for name in records.values() if "fi" not in found[name].value
     )
@@ -93,7 +99,7 @@ class _Indexes:
         self.live: set[tuple[str, str]] = set()
         self.asking: set[tuple[str, str]] = set()
         self.timers: set[str] = set()
-        self.cancelled: set[tuple[str, str]] = set()
+        self.stopped: set[tuple[str, str]] = set()
         for name, stored in found.items():
             if "}:q:" in name:
                 for member, _ in _pairs(stored.value):
@@ -104,8 +110,8 @@ class _Indexes:
             elif name.endswith("}:due"):
                 self.timers |= {member for member, _ in _pairs(stored.value)}
             elif ":tree:" in name and name.endswith(":m"):
-                self.cancelled |= {
-                    (name.split(":")[4], path) for path, mark in stored.value.items() if mark == "c"
+                self.stopped |= {
+                    (name.split(":")[4], path) for path, mark in stored.value.items() if mark in "ci"
                 }
             elif ":tree:" in name and name.endswith(":ask"):
                 self.asking |= {(name.split(":")[4], entry) for entry, _ in _pairs(stored.value)}
@@ -127,8 +133,11 @@ def _audit_record(found: Dump, indexes: _Indexes, member: str, name: str) -> Non
     assert ((record["root"], entry) in indexes.live) == (not terminal)
     assert ("fi" in record) == found[name].expires == terminal
     asked = record.get("na", "0") != "0"
-    to_do = asked or record["dl"] != "0" or (record["root"], record["path"]) in indexes.cancelled
-    assert (member in indexes.timers) == (int(record["lc"]) > 0 if terminal else to_do)
+    counts_down = record["dl"] != "0" and "hw" not in record
+    to_do = asked or counts_down or (record["root"], record["path"]) in indexes.stopped
+    # The timer of a deadline that stands still may be left where it was: it finds nothing to do.
+    if terminal or to_do or record["dl"] == "0":
+        assert (member in indexes.timers) == (int(record["lc"]) > 0 if terminal else to_do)
     _audit_requests(found, name, asks=(record["root"], entry) in indexes.asking)
     if terminal:
         assert name + ":j" not in found
@@ -153,6 +162,20 @@ def _audit_requests(found: Dump, name: str, *, asks: bool) -> None:
         json.loads(stored.value[slot])
 
 
+def _audit_awaited(found: Dump, records: dict[str, str]) -> None:
+    """A run counts those at or below it that ask a human, up to the next ended one above them."""
+    awaited = Counter[str]()
+    for run_id, name in records.items():
+        above = run_id if found[name].value.get("na", "0") != "0" else None
+        while above in records and "fi" not in found[records[above]].value:
+            awaited[above] += 1
+            above = found[records[above]].value["par"]
+    for run_id, name in records.items():
+        record = found[name].value
+        assert int(record.get("hw", 0)) == awaited[run_id], run_id
+        assert ("hs" in record) == ("hw" in record) == (awaited[run_id] > 0), run_id
+
+
 def _audit_threads(found: Dump, records: dict[str, str]) -> None:
     """Each live run is the one writer of its thread, which then does not expire."""
     writers: dict[str, str] = {}
@@ -169,11 +192,38 @@ def _audit_threads(found: Dump, records: dict[str, str]) -> None:
             assert name.removesuffix(":by") in writers, "nobody writes to the thread any more"
 
 
+def _audit_sums(found: Dump, records: dict[str, str]) -> None:
+    """What stands on a record of all below it is the sum of what stands on their records."""
+    views = {run_id: Record(found[name].value) for run_id, name in records.items()}
+    sums = dict.fromkeys(views, Usage(cost_usd=0.0))
+    for view in views.values():
+        parent = view.parent_id
+        while parent in views:
+            sums[parent] += view.usage
+            parent = views[parent].parent_id
+    for run_id, view in views.items():
+        tree = f"{records[run_id].rpartition('run:')[0]}tree:{view.root_id}"
+        if int(found[tree].value["n"]) == sum(other.root_id == view.root_id for other in views.values()):
+            assert _same(view.tree_usage, view.usage + sums[run_id]), run_id
+
+
+def _same(one: Usage, other: Usage) -> bool:
+    """Where a record has too many tools to name them all, it names others than another one does."""
+    if "..." in {*one.tools, *other.tools}:
+        one, other = _unnamed(one), _unnamed(other)
+    return one == other
+
+
+def _unnamed(used: Usage) -> Usage:
+    seconds = round(sum(used.tool_seconds.values()), 3)
+    return replace(used, tools={"all": sum(used.tools.values())}, tool_seconds={"all": seconds})
+
+
 def _audit_tree(found: Dump, name: str) -> None:
     counted = int(found[name].value["live"])
     live = _pairs(found[name + ":live"].value) if name + ":live" in found else []
     assert counted == len(live)
-    for part in ("", ":ev", ":m", ":g", ":sp"):
+    for part in ("", ":ev", ":m", ":g", ":sp", ":b"):
         if name + part in found:
             assert found[name + part].expires == (counted == 0), part
 

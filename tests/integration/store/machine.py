@@ -130,6 +130,11 @@ class StoreMachine(Moves, RuleBasedStateMachine):
         if sweeps:
             self.sweep(run)
 
+    @precondition(lambda self: self.roots)
+    @rule(pick=_PICK, lost=_LOST)
+    def interrupt_any_run(self, pick: int, lost: bool) -> None:
+        self.interrupt(_chosen(self.runs, pick), lost)
+
     @precondition(lambda self: self._asking())
     @rule(pick=_PICK, which=_PICK, how=st.sampled_from("aadi"), lost=_LOST)
     def decide_any_request(self, pick: int, which: int, how: str, lost: bool) -> None:
@@ -237,7 +242,7 @@ class StoreMachine(Moves, RuleBasedStateMachine):
             told = self.boundary(hold, lost) if hold.is_current else ""
         else:
             told = self.boundary(hold, lost)
-        if told.startswith("stopped") or (run.refused and (run.marked or run.late)):
+        if told.startswith("stopped") or (run.refused and (run.stops or run.is_late)):
             state = SubagentState.CANCELLED if run.marked else SubagentState.INTERRUPTED
             self.finish(hold, state, lost)
 
@@ -277,7 +282,7 @@ class StoreMachine(Moves, RuleBasedStateMachine):
 
     def _may_expire(self) -> list[Run]:
         """Those whose time to live may be over: long after their end, so nothing below them is live."""
-        return [run for run in self.runs if run.ended and not run.expired and not run.live_children]
+        return [run for run in self.runs if not run.expired and all(below.ended for below in run.subtree())]
 
 
 def _chosen(candidates: Sequence[Any], pick: int) -> Any:

@@ -95,7 +95,7 @@ class Moves:
     def send(self, call: Any, expected: str, lost: bool, *, same: bool = True) -> Any:
         """Sends a call; `same`: a repeat gets the first answer, rather than one that says it is a repeat."""
         answer = self.stage.run(call)
-        assert told(answer) == expected
+        assert told(answer) == expected, f"{told(answer)} and not {expected}"
         if lost:
             after = self.stage.dump()
             again = told(self.stage.run(call))
@@ -138,6 +138,9 @@ class Moves:
 
     def cancel(self, run: Run, lost: bool) -> None:
         self.send(control.cancel(run.key, reason="enough"), run.cancel(), lost)
+
+    def interrupt(self, run: Run, lost: bool) -> None:
+        self.send(control.interrupt(run.key, reason="enough"), run.interrupt(), lost)
 
     def decide(self, run: Run, slot: str, how: str, lost: bool) -> None:
         where = {"above": run.root.key.run_id, "slot": slot, "decision_id": secrets.token_hex(8)}
@@ -274,7 +277,8 @@ class Moves:
     def _model(self, new: NewRun, parent: Run | None = None) -> Run:
         has_deadline = new.timeout_ms > 0 or (parent is not None and parent.has_deadline)
         key = self.stage.key(new.run_id)
-        return Run(key, parent, new.slot, new.abandon, "0/", new.thread_id, has_deadline)
+        late = parent is not None and parent.late  # it has no more time than its parent
+        return Run(key, parent, new.slot, new.abandon, "0/", new.thread_id, has_deadline, late=late)
 
     def _launch_below(self, hold: Hold, new: Sequence[NewRun], iteration: int | None, lost: bool) -> None:
         call = self.stage.launch_call(*new, parent=hold.attempt.as_parent(iteration))

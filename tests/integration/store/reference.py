@@ -72,6 +72,7 @@ class Run:
     steers: list[str] = field(default_factory=list[str])
     handed_out: int = 0
     cancelled: bool = False
+    interrupted: bool = False
     late: bool = False
     expired: bool = False
     refused: bool = False
@@ -107,14 +108,31 @@ class Run:
         return [slot for slot in self.calls if slot not in self.journal]
 
     @property
+    def awaits_human(self) -> bool:
+        """Whether it, or a run below it that somebody above may wait for, asks a human."""
+        return not self.ended and (
+            bool(self.open_requests) or any(child.awaits_human for child in self.children)
+        )
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its deadline has passed, which stands still while a human is awaited."""
+        return self.late and not self.awaits_human
+
+    @property
     def marked(self) -> bool:
         """Under a cancel, or the end of an ancestor that it follows."""
         above, run, follows = self.cancelled, self, True
         while run.parent is not None:
-            follows = follows and not run.abandon
+            follows = follows and not run.abandon and not run.parent.interrupted
             run = run.parent
             above = above or run.cancelled or (run.ended and follows)
         return above
+
+    @property
+    def stops(self) -> bool:
+        """Marked, or told to stop alone."""
+        return self.marked or self.interrupted
 
     def subtree(self) -> Iterator[Run]:
         """Itself and all below, parents first."""
@@ -131,7 +149,7 @@ class Run:
             return "not claimed NOT_QUEUED"
         if self.marked:
             return self._end(SubagentState.CANCELLED)
-        if self.late:
+        if self.is_late or self.interrupted:
             return self._end(SubagentState.INTERRUPTED)
         if self.losses and not alone:
             return "not claimed SUSPECT"
@@ -196,7 +214,7 @@ class Run:
     def finish(self, fence: Fence, state: SubagentState, *, natural: bool) -> str:
         if fence != self.fence:
             return STALE
-        goes_on = self.recorded < MAX_ITERATIONS and not self.late and not self.marked
+        goes_on = self.recorded < MAX_ITERATIONS and not self.is_late and not self.stops
         if natural and len(self.steers) > self.seen and goes_on:
             return "overtaken"
         return self._end(state)
@@ -248,7 +266,7 @@ class Run:
     def steer(self) -> str:
         if self.ended:
             return "UNKNOWN" if self.expired else "TERMINAL"
-        if self.marked:
+        if self.stops:
             return "CANCELLED"
         self.steers.append("q")
         return "QUEUED"
@@ -259,8 +277,21 @@ class Run:
         self.cancelled = True
         return "ACCEPTED"
 
+    def interrupt(self) -> str:
+        if self.ended:
+            return "UNKNOWN" if self.expired else "TERMINAL"
+        if self.stops:
+            return f"ACCEPTED {SubagentState.CANCEL_REQUESTED if self.marked else self.state}"
+        self.interrupted = True
+        if self.place is Place.HELD:
+            return f"ACCEPTED {self.state}"
+        return self._end(SubagentState.INTERRUPTED)
+
     def sweep(self) -> None:
-        if not self.expired:
+        if self.interrupted and not self.marked:
+            if self.place is Place.QUEUED:
+                self._end(SubagentState.INTERRUPTED)
+        elif not self.expired:
             for run in self.subtree():
                 if run.place in (Place.QUEUED, Place.WAITING) and run.marked:
                     run._end(SubagentState.CANCELLED)
@@ -268,15 +299,15 @@ class Run:
     def timer(self) -> str:
         if self.ended and (self.expired or not self.live_children):
             return "nothing"
-        if self.ended or self.marked:
+        if self.ended or self.stops:
             return "needs sweep"
-        return self._end(SubagentState.INTERRUPTED) if self.late else "nothing"
+        return self._end(SubagentState.INTERRUPTED) if self.is_late else "nothing"
 
     def decide(self, slot: str, how: str) -> str:
         """`how`: a approve, d deny, i answer."""
         if self.ended:
             return "unknown" if self.expired else "ended"
-        if self.marked:
+        if self.stops:
             return "cancelled"
         if self.requests.get(slot) != "o":
             return "decided" if slot in self.requests else "unknown"
@@ -294,8 +325,10 @@ class Run:
     def _refusal(self, count: int) -> str:
         if not count:
             return ""
-        if self.marked or self.late:
-            return "parent CANCELLED" if self.marked else "parent DEADLINE"
+        if self.stops:
+            return "parent CANCELLED" if self.marked else "parent INTERRUPTED"
+        if self.is_late:
+            return "parent DEADLINE"
         if self.depth + 1 > MAX_DEPTH:
             return "limit max_depth"
         if self.live_children + count > MAX_LIVE:
@@ -306,7 +339,9 @@ class Run:
     def _stopped(self, fence: Fence) -> str:
         if fence != self.fence:
             return STALE
-        return "stopped CANCEL" if self.marked else "stopped DEADLINE" if self.late else ""
+        if self.stops:
+            return "stopped CANCEL" if self.marked else "stopped INTERRUPT"
+        return "stopped DEADLINE" if self.is_late else ""
 
     def _leave(self, place: Place) -> None:
         self.place, self.fence, self.process = place, None, ""

@@ -161,6 +161,9 @@ class Stage:
     def cancel(self, run: RunKey) -> control.CancelReply:
         return self.run(control.cancel(run, reason="enough"))
 
+    def interrupt(self, run: RunKey) -> control.InterruptReply:
+        return self.run(control.interrupt(run, reason="enough"))
+
     def sweep(self, run: RunKey) -> list[control.Swept]:
         """All chunks of a sweep."""
         chunks = [self.run(control.sweep(run))]
@@ -295,10 +298,21 @@ class Stage:
         return keys.prefixes(self.tenant, run.run_id)[0] + pattern.format(run.run_id)
 
     def expire_deadline(self, run: RunKey) -> None:
-        """Lets a run's deadline be one second ago, where the test needs the moment exactly."""
+        """Lets a run's deadline be one second ago, where the test needs the moment exactly.
+
+        One that stands still is as late as that when it goes on.
+        """
         seconds, _ = self.server.time()
-        self.server.hset(run.record, "dl", (seconds - 1) * 1000)
-        self.server.zadd(keys.due(self.partition), {run.member: (seconds - 1) * 1000}, xx=True)
+        since_ms = self.server.hget(run.record, "hs")
+        deadline_ms = (int(since_ms) if since_ms else seconds * 1000) - 1000
+        self.server.hset(run.record, "dl", deadline_ms)
+        self.server.zadd(keys.due(self.partition), {run.member: deadline_ms}, xx=True)
+
+    def await_longer(self, *runs: RunKey, ms: int) -> None:
+        """Lets a human have been awaited by runs for so much longer."""
+        for run in runs:
+            since_ms = int(self.server.hget(run.record, "hs"))
+            self.server.hset(run.record, "hs", since_ms - ms)
 
     def forget(self, run: RunKey) -> None:
         """Lets a run's result_ttl be over."""

@@ -101,6 +101,24 @@ def test_a_sweep_of_many_goes_in_chunks(stage: Stage) -> None:
     assert stage.queued() == []
 
 
+def test_three_thousand_descendants_end_in_chunks_of_at_most_two_hundred(stage: Stage) -> None:
+    root = stage.root(max_live_children=30, max_tree_children=3_000)
+    parent = stage.calling(root, *["run_agent"] * 30)
+    middles = [stage.child(parent, index, max_live_children=100) for index in range(30)]
+    stage.run(parent.suspend(middles))
+    for middle in middles:
+        attempt = stage.calling(middle, *["run_agent"] * 99)
+        batch = [stage.new_child(attempt, index) for index in range(99)]
+        assert isinstance(stage.launch(*batch, parent=attempt.as_parent(1)), Launched)
+        stage.run(attempt.suspend([stage.key(new.run_id) for new in batch]))
+    stage.cancel(root)
+    ended = [chunk.ended for chunk in stage.sweep(root)]
+    assert sum(ended) == 3_001
+    assert max(ended) <= 200
+    assert stage.live(root) == []
+    assert stage.queued() == []
+
+
 @pytest.mark.parametrize("which", [0, -1])
 def test_a_sweep_walks_its_subtree_alone(stage: Stage, which: int) -> None:
     root, children = _with_many_children(stage)

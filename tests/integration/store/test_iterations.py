@@ -10,7 +10,7 @@ from tests.integration.store.stage import Stage
 
 from retinue.contract import StoreReplyError, SubagentState
 from retinue.store.record import Ending
-from retinue.store.replies import Pin, Recorded, Stopped
+from retinue.store.replies import Pin, Recorded, RecordedResponse, Stopped
 from retinue.store.running import PROGRESS_KEPT
 
 
@@ -39,7 +39,8 @@ def test_a_response_is_recorded_with_its_usage_calls_and_partial_text(stage: Sta
     root = stage.root()
     attempt = stage.asking(root)
     seen = len(stage.events(root))
-    assert stage.run(attempt.model(tools=["search", 'say "hi"'], partial='Let me "look".')) == Recorded()
+    call = attempt.model(tools=["search", 'say "hi"'], partial='Let me "look".')
+    assert stage.run(call) == RecordedResponse()
     record, result = stage.record(root), stage.result(root)
     assert (record.phase, record.recorded_iteration) == ("tool_call", 1)
     assert result.partial == 'Let me "look".'

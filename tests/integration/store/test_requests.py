@@ -16,7 +16,6 @@ from retinue.store.call import RunKey, ScriptCall
 from retinue.store.replies import (
     Approved,
     Begun,
-    Ended,
     NotApproved,
     Queued,
     Ready,
@@ -363,7 +362,9 @@ def test_a_deadline_outlives_a_request_in_the_timer(stage: Stage) -> None:
     assert stage.due()[root.run_id] < deadline
     _expire(stage, root)
     assert isinstance(stage.run(control.timer(root, again_ms=1000)), Queued)
-    assert stage.due() == {root.run_id: deadline}
+    moved = stage.record(root).deadline_ms
+    assert stage.due() == {root.run_id: moved}
+    assert moved >= deadline, "it stood still meanwhile"
 
 
 def test_a_request_does_not_put_off_an_earlier_deadline(stage: Stage) -> None:
@@ -373,11 +374,12 @@ def test_a_request_does_not_put_off_an_earlier_deadline(stage: Stage) -> None:
     assert stage.due() == {root.run_id: deadline}
 
 
-def test_a_run_out_of_time_withdraws_what_it_asked(stage: Stage) -> None:
+def test_a_run_that_is_swept_withdraws_what_it_asked(stage: Stage) -> None:
     root = _asking(stage, REFUND, WHERE, root=stage.root(timeout_ms=600_000)).run
-    stage.expire_deadline(root)
+    stage.cancel(root)
     seen = len(stage.events(root))
-    assert stage.run(control.timer(root, again_ms=1000)) == Ended(SubagentState.INTERRUPTED, None)
+    stage.sweep(root)
+    assert stage.state(root) is SubagentState.CANCELLED
     assert [(kind, data.get("decision")) for kind, data in stage.story(root, seen)] == [
         ("approval.decided", "withdrawn"), ("input.answered", "withdrawn"), ("run.finished", None),
     ]  # fmt: skip

@@ -110,8 +110,8 @@ def test_an_end_that_is_not_natural_misses_what_was_not_delivered(stage: Stage) 
     stage.run(attempt.finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR))
     assert _dispositions(stage, root) == ["m", "m"]
     assert stage.story(root, seen) == [
-        ("steer.missed", {"steer": "s1"}),
-        ("steer.missed", {"steer": "s2"}),
+        ("steer.missed", {"steer": "s1", "text": "a"}),
+        ("steer.missed", {"steer": "s2", "text": "b"}),
         ("run.finished", {"state": "FAILED", "classification": "AGENT_ERROR"}),
     ]
 

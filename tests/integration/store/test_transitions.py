@@ -148,6 +148,7 @@ OPERATIONS: dict[str, Callable[[Stage, RunKey], Any]] = {
     "take_over for the last time": _take_over(1),
     "steer": lambda stage, run: stage.steer(run),
     "cancel": lambda stage, run: stage.cancel(run),
+    "interrupt": lambda stage, run: stage.interrupt(run),
     "suspend that asks a human": lambda stage, run: stage.run(_holder(stage, run).ask(REFUND, WHERE)),
     "begin_approved": lambda stage, run: stage.run(_holder(stage, run).begin()),
     "approve": _approve,

@@ -6,7 +6,7 @@ from typing import Any
 
 from retinue.store import launching
 from retinue.store.asking import DecisionReply
-from retinue.store.control import CancelReply, NeedsSweep, SteerReply
+from retinue.store.control import CancelReply, InterruptReply, NeedsSweep, SteerReply
 from retinue.store.replies import (
     Approved,
     Begun,
@@ -20,6 +20,7 @@ from retinue.store.replies import (
     Queued,
     Ready,
     Recorded,
+    RecordedResponse,
     Stale,
     Stopped,
     Suspended,
@@ -32,6 +33,7 @@ _PLAIN = {
     HandedOff: "handed off",
     Ready: "ready",
     Recorded: "recorded",
+    RecordedResponse: "recorded",
     Stale: "stale",
     Begun: "begun",
     UsedBefore: "used",
@@ -58,6 +60,10 @@ def told(answer: Any) -> str:
             return f"suspended {count}"
         case Approved(slots=slots):
             return f"approved {' '.join(slots)}"
+        case InterruptReply(outcome="ENDED", state=state, wakeups=wakeups):
+            return f"ended {state}{''.join(map(_wakes, wakeups))}"
+        case InterruptReply(outcome=outcome, state=state):
+            return f"{outcome} {state}" if outcome == "ACCEPTED" else outcome
         case SteerReply(outcome=outcome) | CancelReply(outcome=outcome):
             return outcome
         case DecisionReply(refused=refused, wakeup=wakeup):

@@ -53,6 +53,7 @@ def test_the_help_imports_nothing_heavy() -> None:
         "deny",
         "answer",
         "cancel",
+        "interrupt",
         "doctor",
         "version",
         "worker",

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from retinue.cli.request_options import request_fields, with_request_options
-from retinue.contract import Priority, Role, SubagentLaunchRequest
+from retinue.contract import Budget, OnSpent, Priority, Role, SubagentLaunchRequest
 
 # Said by other options (--session), or too much for a command line.
 _WITHOUT_OPTION = {"agent_spec", "parent_session_id", "on_done", "limits", "on_parent_end"}
@@ -52,6 +52,7 @@ def test_every_option_reaches_its_field(
     (tmp_path / "schema.json").write_text(json.dumps(schema))
     options = "--context c --input n=3 --correlation-id t-1 --on-duplicate return --timeout 9.5 "
     options += "--max-iterations 7 --toolset files --toolset web --block-tool rm --role orchestrator "
+    options += "--budget usd=2.50 --budget on_spent=stop "
     options += "--model m --provider p --working-directory a/b --priority high --metadata k=v "
     options += f"--output-schema {tmp_path}/schema.json"
     assert invoke(command, "support", "Help.", *options.split()) == 0
@@ -65,6 +66,7 @@ def test_every_option_reaches_its_field(
     assert parsed.allowed_toolsets == ("files", "web")
     assert parsed.blocked_tools == ("rm",)
     assert parsed.metadata == {"k": "v"}
+    assert parsed.budget == Budget(usd=2.5, on_spent=OnSpent.STOP)
     assert (parsed.role, parsed.priority) == (Role.ORCHESTRATOR, Priority.HIGH)
     assert set(request) == set(SubagentLaunchRequest.model_fields) - _WITHOUT_OPTION
 

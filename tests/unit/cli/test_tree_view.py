@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,12 @@ def test_a_run_is_found_by_its_id(view: TreeView) -> None:
 def test_the_total_is_that_of_the_runs_whose_usage_is_known(view: TreeView) -> None:
     assert total_usage(view.nodes()) == Usage(model_calls=1, input_tokens=1200, output_tokens=5)
     assert usage_text(None) == "usage unknown"
+
+
+def test_a_cost_is_shown_where_it_is_known() -> None:
+    used = Usage(model_calls=1, input_tokens=7, output_tokens=2, cost_usd=0.000123)
+    assert usage_text(used) == "1 model calls, 0 tool calls, 7+2 tokens, USD 0.000123"
+    assert "USD" not in usage_text(replace(used, cost_usd=None))
 
 
 def test_an_event_is_one_line_without_what_it_does_not_say() -> None:

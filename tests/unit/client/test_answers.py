@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -67,7 +68,12 @@ def test_a_run_that_the_store_ended_has_a_fitting_message_and_its_partial_text(
     assert (result.error_classification or "") == classification
     assert result.summary == text_of(found) == "so far"
     assert (result.started_at, result.completed_at) == (None, 6.0)
-    assert result.tool_execution_summary == {"duration_seconds": 0.0, "tool_calls": 0, "tools": {}}
+    assert result.tool_execution_summary == {
+        "duration_seconds": 0.0,
+        "tool_calls": 0,
+        "tools": {},
+        "tool_seconds": {},
+    }
 
 
 def test_the_workers_own_words_win() -> None:
@@ -105,6 +111,35 @@ def test_a_run_without_a_worker_says_for_which_agent() -> None:
     assert "'support'" in str(status.diagnostic)
     assert status.limits["deadline_at"] == 9.0
     assert status_of(HANDLE, view("PENDING", ph="queued")).diagnostic is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "at", "left"),
+    [
+        ({"dl": "0"}, None, None),
+        ({"dl": "9000"}, 9.0, 2.0),
+        ({"dl": "6000"}, 6.0, 0.0),
+        # It stands still since 4.0: when it goes on, as much is left as then.
+        ({"dl": "9000", "hw": "2", "hs": "4000"}, 12.0, 5.0),
+        ({"dl": "3000", "hw": "1", "hs": "4000"}, 7.0, 0.0),
+        ({"dl": "0", "hw": "1", "hs": "4000"}, None, None),
+        # After the end nothing moves any more.
+        ({"dl": "9000", "fi": "5000"}, 9.0, 4.0),
+    ],
+)
+def test_a_status_tells_the_deadline_and_what_is_left_of_it(
+    fields: dict[str, str], at: float | None, left: float | None
+) -> None:
+    limits = status_of(HANDLE, replace(view("RUNNING", **fields), now_ms=7_000)).limits
+    assert (limits["deadline_at"], limits["seconds_left"]) == (at, left)
+
+
+def test_a_status_tells_which_counts_are_limited() -> None:
+    fields = {"mi": "7", "mtc": "0", "mxd": "2", "mxc": "5", "mxt": "0"}
+    limits = status_of(HANDLE, view("RUNNING", **fields)).limits
+    assert (limits["max_iterations"], limits["max_tool_calls"], limits["max_depth"]) == (7, 0, 2)
+    assert (limits["max_live_children"], limits["max_tree_children"]) == (5, 0)
+    assert status_of(HANDLE, view("RUNNING")).limits["max_tool_calls"] is None
 
 
 def test_a_queued_run_whose_worker_is_gone_lacks_one_whatever_its_record_says() -> None:

@@ -34,7 +34,8 @@ def planned(*requests: dict[str, Any]) -> LaunchBatch:
 
 def ids_of(call: ScriptCall[Any] | None) -> list[str]:
     assert call is not None
-    return [str(word) for word in call.argv[13::27]]
+    words = [word for word in call.argv if isinstance(word, str) and word.startswith("sa-p")]
+    return list(dict.fromkeys(words))
 
 
 def launched(call: ScriptCall[Any] | None) -> Launched:
@@ -109,11 +110,12 @@ def test_wake_ups_stand_ready_for_another_broker() -> None:
     ]
 
 
-def test_one_launch_has_one_cap_for_its_trees() -> None:
-    with pytest.raises(SubagentLifecycleError) as caught:
-        batch({"limits": {"max_tree": 5}}, {})
-    assert caught.value.field == "limits.max_tree"
-    assert batch({"limits": {"max_tree": 5}}, {"limits": {"max_tree": 5}})
+def test_each_tree_of_a_launch_may_have_a_cap_of_its_own() -> None:
+    call = planned({"limits": {"max_tree": 5}}, {}, {"limits": {"max_tree": 0}}).call()
+    assert call is not None
+    assert call.argv[8] == 1_001, "the settings' own, and the root"
+    width = (len(call.argv) - 13) // 3
+    assert call.argv[13 + 29 :: width] == (5, "", 0)
 
 
 @pytest.mark.parametrize("count", [0, 101])

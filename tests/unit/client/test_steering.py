@@ -56,12 +56,13 @@ def test_a_reason_is_cut() -> None:
 def test_each_answer_of_the_store_has_its_receipt(
     outcome: str, detail: str, state: SteerState, iteration: int | None
 ) -> None:
-    found = receipt("s1", SteerReply(outcome, detail))
+    found = receipt("s1", "Hi.", SteerReply(outcome, detail))
     assert (found.state, found.iteration) == (state, iteration)
+    assert found.text == ("Hi." if state is SteerState.MISSED else None), "to be sent again"
     assert found.steer_id == ("s1" if outcome in ("QUEUED", "KNOWN") else "")
 
 
 def test_a_run_that_takes_no_more_is_an_error_with_the_limit() -> None:
     with pytest.raises(SubagentLifecycleError) as caught:
-        receipt("s1", SteerReply("CAPACITY", "1000"))
+        receipt("s1", "Hi.", SteerReply("CAPACITY", "1000"))
     assert (caught.value.code, caught.value.limit) == (ErrorCode.CAPACITY_REACHED, "1000")

@@ -99,6 +99,15 @@ NAMES = [
     "validate_agent_name",
     "validate_session",
     "validate_tenant",
+    "Budget",
+    "BudgetCap",
+    "BudgetRaise",
+    "BudgetStatus",
+    "OnSpent",
+    "TOKENS_MAX",
+    "USD_MAX",
+    "public_amount",
+    "whole_units",
 ]
 
 

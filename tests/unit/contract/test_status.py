@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from retinue.contract import (
+    BudgetCap,
+    BudgetRaise,
+    BudgetStatus,
     HandleKey,
     Keyring,
+    OnSpent,
     Phase,
     SteerReceipt,
     SteerState,
@@ -35,7 +39,13 @@ HANDLE = Keyring([HandleKey("k1", b"s" * 32)]).mint(
     },
 )
 
-KINDS = [SubagentStatus, SubagentTerminalState, SubagentCancelResult, SubagentReconnectResult, SteerReceipt]
+KINDS = [
+    SubagentStatus,
+    SubagentTerminalState,
+    SubagentCancelResult,
+    SubagentReconnectResult,
+    SteerReceipt,
+]
 ANSWERS: list[Any] = [
     SubagentStatus(
         handle=HANDLE,
@@ -48,6 +58,7 @@ ANSWERS: list[Any] = [
         agent="support",
         model="gpt-5-mini",
         provider="openai",
+        budget=BudgetStatus({"usd": BudgetCap(1.0, 0.5, 0.25, 0.25)}, OnSpent.PAUSE),
     ),
     SubagentTerminalState(handle=HANDLE, state=SubagentState.RUNNING, completed=False, timed_out=True),
     SubagentCancelResult(accepted=True, state=SubagentState.CANCEL_REQUESTED),
@@ -105,3 +116,13 @@ def test_an_answer_cannot_be_changed_and_shows_no_capability(answer: Any) -> Non
     with pytest.raises(AttributeError):
         answer.state = SubagentState.FAILED
     assert HANDLE.capability not in repr(answer)
+
+
+def test_a_raise_is_plain_json_with_every_field() -> None:
+    for answer in (
+        BudgetRaise(accepted=True, budget=BudgetStatus({}, OnSpent.STOP), woken=1),
+        BudgetRaise.unknown(),
+    ):
+        as_json = json.loads(json.dumps(answer.to_dict()))
+        assert as_json == answer.to_dict()
+        assert set(as_json) == set(BudgetRaise.__dataclass_fields__)

@@ -16,7 +16,7 @@ from retinue.store.replies import Fence, Response
 
 RUN = RunKey("acme", new_run_id(7))
 FENCE = Fence(3, "token")
-RESPONSE = Response(1, 1, 0, Phase.MODEL_CALL, ["{}"], [], None, 1, 2, 3, 4, Ending.STOP)
+RESPONSE = Response(1, 1, 0, Phase.MODEL_CALL, ["{}"], [], None, 1, 2, 3, 4, 5, Ending.STOP)
 NEW = NewRun(
     run_id=RUN.run_id,
     digest="d" * 64,

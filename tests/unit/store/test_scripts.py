@@ -33,6 +33,7 @@ ALLOWED_WHEN_FULL = {
     "forget_queue",
     "hand_back",
     "handoff",
+    "interrupt",
     "no_worker",
     "record_model",
     "record_tool_result",
@@ -42,7 +43,7 @@ ALLOWED_WHEN_FULL = {
     "take_over",
     "timer",
 }
-REFUSED_WHEN_FULL = {"answer", "boundary", "claim", "decide", "launch", "note", "steer"}
+REFUSED_WHEN_FULL = {"answer", "boundary", "claim", "decide", "launch", "note", "raise_budget", "steer"}
 # A reaper that is elected anew writes no more than its name.
 EITHER_WAY = {"elect"}
 
@@ -52,6 +53,7 @@ READS = {
     "HEXISTS",
     "HGET",
     "HGETALL",
+    "HLEN",
     "HMGET",
     "HVALS",
     "LLEN",

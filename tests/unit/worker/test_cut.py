@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from retinue.worker.alarm import Alarm
 from retinue.worker.asking import Aborted, ask
 from retinue.worker.cut import Cut, let_go, until_done
+from retinue.worker.deadline import out_of_time
 from retinue.worker.outcome import Fenced
 
 
@@ -21,7 +23,7 @@ class Run:
     def __init__(self, *, timeout_s: float | None = None) -> None:
         self.key = self.record = SimpleNamespace(tenant="_", run_id="sa-p07-" + "a" * 26)
         self.key.record = "record"
-        self.alarm = Alarm()
+        self.alarm, self.hush = Alarm(), asyncio.Event()
         self.is_lost = False
         self.thread: list[str] = []
         self.partial = None
@@ -29,27 +31,38 @@ class Run:
             tools=(), built_in_tools=(), model="m", llm=None, instructions="", params={}
         )
         self.grant = None
-        self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self.deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self.is_out_of_time = False
 
     def lose(self) -> None:
         self.is_lost = True
+        self.raise_alarm()
+
+    def raise_alarm(self) -> None:
         self.alarm.set()
+        self.hush.set()
 
     @property
     def seconds_left(self) -> float | None:
-        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
 
 class Marks:
-    """The answers to each look at the run's mark, in turn."""
+    """The answers to each look at the run's mark, and then at its deadline, in turn."""
 
-    def __init__(self, *stands: bool) -> None:
+    def __init__(self, *stands: bool, left_ms: Sequence[int | None] = (), awaits_human: bool = False) -> None:
         self._stands = list(stands)
+        self._left_ms = list(left_ms)
+        self._awaits_human = awaits_human
         self.looked = asyncio.Event()
 
     async def run(self, _call: object) -> Any:
         self.looked.set()
-        return SimpleNamespace(under_cancel=self._stands.pop(0))
+        if self._stands:
+            return SimpleNamespace(under_cancel=self._stands.pop(0))
+        left_ms = self._left_ms.pop(0)
+        record = SimpleNamespace(time_left_ms=lambda _now_ms: left_ms, awaits_human=self._awaits_human)
+        return SimpleNamespace(now_ms=1, record=record)
 
 
 def services(store: Marks) -> Any:
@@ -90,10 +103,39 @@ async def test_a_failure_ends_the_wait_though_other_work_goes_on() -> None:
 async def test_the_deadline_cuts_and_leaves_the_work_to_be_let_go() -> None:
     run: Any = Run(timeout_s=0.05)
     work = asyncio.create_task(asyncio.Event().wait())
-    assert await until_done(services(Marks()), run, [work], grace_s=9) is Cut.DEADLINE
+    assert await until_done(services(Marks(left_ms=[0])), run, [work], grace_s=9) is Cut.DEADLINE
+    assert run.is_out_of_time, "its tools ask for it"
     assert not work.done()
     assert await let_go([work], within_s=5) == set()
     assert work.cancelled()
+
+
+async def test_a_deadline_that_moved_while_a_human_was_awaited_does_not_cut() -> None:
+    run: Any = Run(timeout_s=0.02)
+    work = asyncio.create_task(asyncio.Event().wait())
+    store = Marks(left_ms=[30, 20, 0])
+    async with asyncio.timeout(5):
+        assert await until_done(services(store), run, [work], grace_s=9) is Cut.DEADLINE
+    assert not store._left_ms, "asked each time that its own clock said so"
+    await let_go([work], within_s=1)
+
+
+@pytest.mark.parametrize(("left_ms", "next_s"), [(0, 1), (200, 1), (5_000, 5)])
+async def test_a_deadline_that_stands_still_is_looked_at_again_and_not_all_the_time(
+    left_ms: int, next_s: int
+) -> None:
+    run: Any = Run(timeout_s=0)
+    store: Any = Marks(left_ms=[left_ms], awaits_human=True)
+    assert not await out_of_time(store, run)
+    assert run.seconds_left == pytest.approx(next_s, abs=0.5)
+    assert not await out_of_time(store, run), "its own clock says that there is time"
+
+
+async def test_a_deadline_that_is_none_any_more_is_not_asked_for_again() -> None:
+    run: Any = Run(timeout_s=0)
+    store: Any = Marks(left_ms=[None])
+    assert not await out_of_time(store, run)
+    assert run.seconds_left is None
 
 
 async def test_a_cancel_cuts_once_its_grace_is_over() -> None:
@@ -156,7 +198,8 @@ async def test_the_deadline_cuts_a_grace_short() -> None:
     run.alarm.set()
     work = asyncio.create_task(asyncio.Event().wait())
     async with asyncio.timeout(5):
-        assert await until_done(services(Marks(False)), run, [work], grace_s=60) is Cut.DEADLINE
+        store = Marks(False, left_ms=[0])
+        assert await until_done(services(store), run, [work], grace_s=60) is Cut.DEADLINE
     await let_go([work], within_s=1)
 
 
@@ -199,15 +242,29 @@ def _asking(**services: Any) -> Any:
 @pytest.fixture
 def no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is made of the run's spec."""
-    monkeypatch.setattr("retinue.worker.asking._request", lambda *_: None)
+    monkeypatch.setattr("retinue.worker.asking.model_request", lambda *_: None)
 
 
 @pytest.mark.usefixtures("no_request")
 async def test_a_model_request_that_an_alarm_drops_lowers_it_so_that_a_lost_mark_costs_one_boundary() -> None:
     run: Any = Run()
-    run.alarm.set()
+    run.raise_alarm()
     assert isinstance(await ask(_asking(), run, 1, []), Aborted)
     assert not run.alarm.is_set()
+    assert not run.hush.is_set()
+
+
+@pytest.mark.usefixtures("no_request")
+async def test_an_interrupt_drops_a_model_request_and_is_no_alarm_to_a_tool() -> None:
+    run: Any = Run()
+    asking = asyncio.create_task(ask(_asking(), run, 1, []))
+    await asyncio.sleep(0)
+    run.hush.set()
+    async with asyncio.timeout(5):
+        assert isinstance(await asking, Aborted)
+    run.hush.set()
+    work = asyncio.create_task(asyncio.sleep(0))
+    assert await until_done(services(Marks()), run, [work], grace_s=0) is None, "no mark is asked for"
 
 
 @pytest.mark.usefixtures("no_request")

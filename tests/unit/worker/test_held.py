@@ -63,6 +63,11 @@ def test_a_deadline_that_has_passed_leaves_no_time() -> None:
     assert held(deadline_ms=NOW_MS - 5_000).seconds_left == 0.0
 
 
+def test_a_deadline_that_stands_still_is_as_far_as_it_was_when_the_human_was_first_awaited() -> None:
+    run = held(deadline_ms=NOW_MS - 55_000, hw="1", hs=str(NOW_MS - 60_000))
+    assert run.seconds_left == pytest.approx(5, abs=1)
+
+
 @pytest.mark.parametrize(("epoch", "before"), [(1, False), (2, True)])
 def test_a_second_claim_knows_of_the_first(epoch: int, before: bool) -> None:
     assert held(epoch=epoch).was_attempted_before is before
@@ -117,8 +122,11 @@ def test_an_attempt_that_leaves_with_no_wait_has_nothing_to_take_back() -> None:
 
 def test_a_tool_is_told_to_stop_by_an_alarm_the_deadline_or_the_attempts_end() -> None:
     assert not held(deadline_ms=NOW_MS + 60_000).should_stop
-    assert held(deadline_ms=NOW_MS - 1).should_stop
-    alarmed, left = held(), held()
+    # What it was told at its claim may have moved: the store says whether its time is over.
+    assert not held(deadline_ms=NOW_MS - 1).should_stop
+    late, alarmed, left = held(deadline_ms=NOW_MS - 1), held(), held()
+    late.is_out_of_time = True
+    assert late.should_stop
     alarmed.alarm.set()
     left.leave(Slots())
     assert alarmed.should_stop

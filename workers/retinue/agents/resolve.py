@@ -60,7 +60,7 @@ def resolve(
         allowed_toolsets: None = the parent's grant, () = no tool at all.
         blocked_tools: in addition to the settings' and the parent's.
         max_iterations: None = the declaration's, else the settings'.
-        max_tool_calls: None = the declaration's, if any.
+        max_tool_calls: the launch's cap; it only tightens the declaration's. None = that one, if any.
         may_delegate: False at the deepest level: nobody to delegate to, whatever the role.
         owns: the agent that the run was launched for, whose conversation it is; another one after a handoff.
             None = the agent itself.
@@ -88,7 +88,7 @@ def resolve(
         "agent": entry.name,
         "role": role if may_delegate else Role.LEAF,
         "max_iterations": _limit(max_iterations, entry, above, "max_iterations") or settings.max_iterations,
-        "max_tool_calls": _limit(max_tool_calls, entry, above, "max_tool_calls"),
+        "max_tool_calls": _lowest(max_tool_calls, _limit(None, entry, above, "max_tool_calls")),
         "grant": grant,
         "restartable": entry.restartable,
         "groups": entry.groups,
@@ -182,6 +182,10 @@ def _limit(asked: int | None, entry: AgentEntry, parent: Inheritance, name: str)
         return asked
     own: int | None = getattr(entry.config, name)
     return own if own is not None or not entry.inherits else getattr(parent, name)
+
+
+def _lowest(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _owner(registry: Registry, entry: AgentEntry, owns: str | None) -> AgentEntry:

@@ -65,6 +65,10 @@ class LifecycleService(Protocol):
         """Cancel the child and everything below it."""
         ...
 
+    def interrupt(self, handle: object, /, reason: str | None = None) -> SubagentCancelResult:
+        """Stop the child alone, at its next boundary; what it has launched goes on."""
+        ...
+
 
 def _ignore(_message: str) -> None:
     return None

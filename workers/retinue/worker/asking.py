@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import running
 from retinue.store.replies import Stale
+from retinue.worker.deadline import out_of_time
 from retinue.worker.held import HeldRun
-from retinue.worker.hints import cancel_stands
+from retinue.worker.hints import may_ask
 from retinue.worker.models import (
     ModelError,
     ModelRequest,
@@ -22,7 +23,7 @@ from retinue.worker.services import Services
 
 
 class Aborted:
-    """The request was dropped because the run may have been cancelled: the boundary decides."""
+    """The request was dropped because the run may have been told to stop: the boundary decides."""
 
 
 async def ask(
@@ -34,10 +35,10 @@ async def ask(
         iteration: Of the boundary that was passed.
         steers: Entries of the steers that this request shows for the first time.
     """
-    request = _request(services, run, steers)
+    request = model_request(services, run, steers)
 
     async def go_on() -> bool:
-        return not (run.is_lost or await cancel_stands(services.store, run.key))
+        return not run.is_lost and await may_ask(services.store, run.key)
 
     async def retried(reason: ErrorClassification, delay_ms: int, _attempt: int) -> None:
         note = running.note_retry(
@@ -50,17 +51,21 @@ async def ask(
         lambda: services.model.complete(request), should_continue=go_on, on_retry=retried
     )
     asked = asyncio.ensure_future(call)
-    alarm = asyncio.ensure_future(run.alarm.wait())
+    hushed = asyncio.ensure_future(run.hush.wait())
     try:
-        await asyncio.wait({asked, alarm}, timeout=run.seconds_left, return_when=asyncio.FIRST_COMPLETED)
-        if asked.done():
-            return asked.result()
-        if run.is_lost:
-            return Fenced()
-        if alarm.done():
-            # Lowered before the mark is read: one that stands is told of again, one that was lost is not.
-            run.alarm.clear()
-            return Aborted()
+        while True:
+            await asyncio.wait({asked, hushed}, timeout=run.seconds_left, return_when=asyncio.FIRST_COMPLETED)
+            if asked.done():
+                return asked.result()
+            if run.is_lost:
+                return Fenced()
+            if hushed.done():
+                # Lowered before the mark is read: one that stands is told of again, one that was lost is not.
+                run.alarm.clear()
+                run.hush.clear()
+                return Aborted()
+            if await out_of_time(services.store, run) and not asked.done():
+                break
         return Finish(
             SubagentState.INTERRUPTED,
             ErrorClassification.DEADLINE_EXCEEDED,
@@ -72,13 +77,18 @@ async def ask(
     except ModelError as fault:
         return Finish(SubagentState.FAILED, fault.classification, run.partial, fault.detail or str(fault))
     finally:
-        for task in (asked, alarm):
+        for task in (asked, hushed):
             task.cancel()
         # The connection is closed before the run goes on: nothing of a dropped request is left behind.
-        await asyncio.gather(asked, alarm, return_exceptions=True)
+        await asyncio.gather(asked, hushed, return_exceptions=True)
 
 
-def _request(services: Services, run: HeldRun, steers: Sequence[str]) -> ModelRequest:
+def model_request(services: Services, run: HeldRun, steers: Sequence[str]) -> ModelRequest:
+    """A run's next request.
+
+    Args:
+        steers: Entries of the steers that it shows for the first time.
+    """
     spec, grant = run.spec, run.grant
     own = [
         ToolSchema(tool.api_name, tool.description, tool.parameters)

@@ -6,6 +6,7 @@ import logging
 import secrets
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from retinue.agents import Grant
@@ -72,8 +73,8 @@ class Attempt:
                 case NotClaimed(reason=reason):
                     _log.debug("wakeup.dropped run=%s reason=%s", self._key.run_id, reason)
                     return Succeeded(f"dropped: {reason.lower()}")
-                case Ended(state=state, wakeup=wakeup):
-                    await self._wake(wakeup)
+                case Ended(state=state):
+                    await self._wake(claimed.owed)
                     return _report(state, None, 0)
                 case Claimed():
                     held, refused = await self._prepare(claimed)
@@ -174,14 +175,14 @@ class Attempt:
             case Left(phase=phase, open=count):
                 return outcome, Succeeded(f"suspended: {phase} ({count} open)")
             case HandOff(recipient=recipient, wakeup=wakeup):
-                await self._wake(wakeup)
+                await self._wake((wakeup,))
                 return outcome, Succeeded(f"handed off to {recipient}")
             case HandBack():
                 reply = await self._services.store.run(
                     running.hand_back(held.key, held.fence, held.operation())
                 )
                 if isinstance(reply, Queued):
-                    await self._wake(reply.wakeup)
+                    await self._wake(reply.owed)
                 return outcome, Succeeded("handed back")
             case Fenced():
                 return outcome, Succeeded("fenced: another attempt owns the run")
@@ -206,12 +207,12 @@ class Attempt:
             )
         )
         if isinstance(reply, Ended):
-            await self._wake(reply.wakeup)
+            await self._wake(reply.owed)
         return reply
 
-    async def _wake(self, wakeup: WakeUp | None) -> None:
-        if wakeup is not None:
-            await self._services.wakes.send(wakeup)
+    async def _wake(self, owed: Sequence[WakeUp]) -> None:
+        if owed:
+            await self._services.wakes.send(*owed)
 
 
 def _trace(fault: BaseException) -> str:

@@ -30,6 +30,14 @@ from retinue.worker.turn import CallKind, Turn, TurnCall
 _log = logging.getLogger("retinue.worker")
 _RUN_HERE = (CallKind.OWN_TOOL, CallKind.APPROVAL)
 """Whose code runs on this worker, and may hang."""
+_TOO_MANY_CALLS = (
+    "[REFUSED] max_tool_calls: this run has made the {limit} tool calls that it may make (limit: {limit}). "
+    "Answer with what you have."
+)
+_CALLS_ARE_SPENT = (
+    "[REFUSED] tool_calls: the budget of tool calls of this run, or of one above it, is spent. "
+    "Answer with what you have."
+)
 _SHOWN_FIRST = (Phase.WAITING_INPUT, Phase.WAITING_APPROVAL, Phase.WAITING_CHILDREN)
 """What a run that waits for several things is said to wait for: a human before its children."""
 
@@ -101,12 +109,20 @@ class CallAnswers:
 
     async def _refuse_beyond_limit(self, calls: Sequence[ToolCall], before: int) -> bool:
         """Answers the calls that the run may not make any more; False = the attempt is fenced."""
-        limit = self._run.spec.max_tool_calls
-        if limit is None:
-            return True
-        for index, call in list(enumerate(calls))[max(0, limit - before) :]:
+        numbered = list(enumerate(calls))
+        limit, allowed = self._run.spec.max_tool_calls, self._run.calls_allowed
+        if limit is not None:
+            text = _TOO_MANY_CALLS.format(limit=limit)
+            if not await self._refuse(numbered[max(0, limit - before) :], text):
+                return False
+        if allowed is not None:
+            counted = [(index, call) for index, call in numbered if call.name != SUBMIT_RESULT]
+            return await self._refuse(counted[allowed:], _CALLS_ARE_SPENT)
+        return True
+
+    async def _refuse(self, calls: Sequence[tuple[int, ToolCall]], text: str) -> bool:
+        for index, call in calls:
             if call.name != SUBMIT_RESULT and self._slot(index) not in self._run.journal:
-                text = f"[REFUSED] This run may make {limit} tool calls, and has. Answer with what you have."
                 if not await self._tools.record(index, call.name, text, ok=False, started=time.monotonic()):
                     return False
                 self._run.journal[self._slot(index)] = ""

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import Any
 
+from retinue.worker.deadline import out_of_time
 from retinue.worker.held import HeldRun
 from retinue.worker.hints import cancel_stands
 from retinue.worker.services import Services
@@ -57,7 +58,8 @@ async def until_done(
                     return Cut.CANCEL
                 run.alarm.clear()
             elif run.seconds_left == 0:
-                return Cut.DEADLINE
+                if await out_of_time(services.store, run) and not watch.is_over:
+                    return Cut.DEADLINE
             else:
                 await watch.wait(run.seconds_left)
         return None

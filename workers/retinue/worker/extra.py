@@ -8,7 +8,7 @@ from typing import Final
 
 from retinue.contract import SettingsError
 
-PACKAGES: Final = ("openai", "aiohttp", "httpx2", "jsonschema")
+PACKAGES: Final = ("openai", "aiohttp", "httpx2", "genai_prices", "jsonschema")
 """What a worker and the scripted model server import; pyagentspec is needed for Agent Spec agents alone."""
 
 MEND: Final = "pip install 'retinue[worker]'"

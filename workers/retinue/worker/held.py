@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from dataclasses import dataclass, field
@@ -45,11 +46,17 @@ class HeldRun:
         decisions: How what it asks of a human stands, by slot.
         iteration: Of the last recorded response: the calls in the thread are its.
         put_in: Entries of `thread` that the store does not hold.
-        deadline: On this process's monotonic clock, None = none.
+        deadline: On this process's monotonic clock, as early as it may be; it moves while a human is awaited.
+            None = none.
+        is_out_of_time: The store said that the deadline has passed.
         working_directory: Where its tools may work on files, None = nowhere in particular.
         tools_used: Tool calls answered so far.
+        calls_allowed: How many calls of the last response the budgets above the run allow; None = all.
+        measured: Entries of `thread` that a response of this attempt was counted with, itself included, and
+            their tokens with all else that is sent; None = none was.
         partial: The last text of the model, for a run that is cut.
         alarm: There may be a cancel mark, or the run is lost.
+        hush: So there is, or an interrupt's mark: its model is asked nothing more.
         is_lost: Another attempt owns the run, or may: this one is to stop.
         has_left: The attempt is over; a tool that it left behind may still run.
     """
@@ -69,8 +76,12 @@ class HeldRun:
     put_in: int = 0
     working_directory: Path | None = None
     tools_used: int = 0
+    calls_allowed: int | None = None
+    measured: tuple[int, int] | None = None
     partial: str | None = field(default=None, repr=False)
     alarm: Alarm = field(default_factory=Alarm, repr=False)
+    is_out_of_time: bool = False
+    hush: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     is_lost: bool = False
     has_left: bool = False
     _operations: count[int] = field(default_factory=lambda: count(1), repr=False)
@@ -80,7 +91,7 @@ class HeldRun:
     @classmethod
     def of(cls, key: RunKey, claimed: Claimed, ticket: Ticket, spec: EffectiveSpec, grant: Grant) -> HeldRun:
         """What a claim handed out, made ready to go on with."""
-        left_ms = claimed.record.deadline_ms - claimed.now_ms if claimed.record.deadline_ms else None
+        left_ms = claimed.record.time_left_ms(claimed.now_ms)
         return cls(
             key=key,
             fence=claimed.fence,
@@ -93,6 +104,7 @@ class HeldRun:
             journal=claimed.journal,
             decisions=dict(claimed.decisions),
             iteration=claimed.record.recorded_iteration,
+            calls_allowed=claimed.record.calls_allowed,
             tools_used=claimed.record.usage.tool_calls if claimed.record.recorded_iteration else 0,
             deadline=None if left_ms is None else time.monotonic() + left_ms / 1000,
         )
@@ -115,7 +127,16 @@ class HeldRun:
     def lose(self) -> None:
         """The run is, or may be, another attempt's: what this one has in flight stops. On the loop only."""
         self.is_lost = True
+        self.raise_alarm()
+
+    def raise_alarm(self) -> None:
+        """All that it has in flight is to stop. On the loop only."""
         self.alarm.set()
+        self.hush.set()
+
+    def interrupt(self) -> None:
+        """Its model is to be asked nothing more; its tools finish. On the loop only."""
+        self.hush.set()
 
     def begin_wait(self, slots: Slots) -> None:
         """A tool waits for other runs: the first that does lends the run's slot. From any OS thread."""
@@ -156,11 +177,11 @@ class HeldRun:
     @property
     def should_stop(self) -> bool:
         """Whether a tool works for nothing: its run is cancelled, out of time, or not here any more."""
-        return self.has_left or self.is_lost or self.alarm.is_set() or self.seconds_left == 0
+        return self.has_left or self.is_lost or self.alarm.is_set() or self.is_out_of_time
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the deadline; None = there is none, never below 0."""
+        """Until the deadline may have passed; None = there is none, never below 0."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     @property

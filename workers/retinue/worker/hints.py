@@ -1,4 +1,4 @@
-"""Hints that a run of this process may be under a cancel mark. The mark is the truth: it is read first."""
+"""Hints that a run of this process may be under a mark. The mark is the truth: it is read first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retinue.worker.roll import Entry
 
 
 class CancelHints:
-    """Raises the alarm of held runs whose cancel mark a hint pointed to.
+    """Tells held runs of the marks that hints pointed to.
 
     Args:
         subscriptions: The process's.
@@ -38,14 +38,23 @@ class CancelHints:
         task.add_done_callback(self._looks.discard)
 
     async def _read(self, entry: Entry) -> None:
-        if await cancel_stands(self._store, entry.key):
+        view = await self._store.run(reading.read_status(entry.key))
+        if view is None or view.under_cancel:
             entry.raise_alarm()
+        elif view.is_interrupted:
+            entry.interrupt()
 
 
 async def cancel_stands(store: PatientStore, run: RunKey) -> bool:
     """Whether a run is under a cancel mark, or not there any more."""
     view = await store.run(reading.read_status(run))
     return view is None or view.under_cancel
+
+
+async def may_ask(store: PatientStore, run: RunKey) -> bool:
+    """Whether a run's model may be asked once more: nobody has cancelled or interrupted it."""
+    view = await store.run(reading.read_status(run))
+    return view is not None and not view.under_cancel and not view.is_interrupted
 
 
 class _Look:

@@ -7,10 +7,21 @@ from dataclasses import replace
 from typing import ClassVar
 
 from retinue.agents.effective import Capabilities, RunnerKind
+from retinue.agents.output import SUBMIT_RESULT
 from retinue.contract import NAME_MAX_CHARS, ErrorClassification, Phase, SubagentState
 from retinue.store import running
-from retinue.store.record import Ending
-from retinue.store.replies import Passed, Pin, Recorded, Response, Stale, Stopped
+from retinue.store.record import Ending, WakeUp
+from retinue.store.replies import (
+    Passed,
+    Paused,
+    Pin,
+    RecordedResponse,
+    Response,
+    Spent,
+    Stale,
+    Stopped,
+    Unpriced,
+)
 from retinue.worker.asking import Aborted, ask
 from retinue.worker.calls import CallAnswers
 from retinue.worker.ending import stopped
@@ -26,7 +37,8 @@ from retinue.worker.models import (
 )
 from retinue.worker.models.entries import answer_cut_calls, is_answer, last_said, last_text
 from retinue.worker.models.translation import translate
-from retinue.worker.outcome import Fenced, Finish, HandBack, Outcome
+from retinue.worker.outcome import Fenced, Finish, HandBack, Left, Outcome
+from retinue.worker.reserving import reservation, spent, unpriced
 from retinue.worker.services import Services
 from retinue.worker.submission import Correction
 from retinue.worker.turn import Turn
@@ -100,7 +112,7 @@ class AgentLoop:
         """The end, with the results that there are: no boundary puts them into the thread any more."""
         return replace(end, answers=tuple(self._heads(calls)))
 
-    async def _boundary(self, calls: Sequence[ToolCall]) -> Passed | Finish | Fenced:
+    async def _boundary(self, calls: Sequence[ToolCall]) -> Passed | Finish | Left | Fenced:
         run = self._run
         reply = await self._services.store.run(
             running.boundary(
@@ -110,6 +122,7 @@ class AgentLoop:
                 thread_length=run.stored_length,
                 results=self._heads(calls),
                 pin=None if run.spec_is_pinned else _pin(run),
+                reservation=reservation(self._services, run),
             )
         )
         match reply:
@@ -120,8 +133,19 @@ class AgentLoop:
                 return reply
             case Stopped(reason=reason, limit=limit):
                 return self._with_answers(stopped(reason, run, limit=limit), calls)
+            case Paused(woken=woken):
+                await self._wake(woken)
+                return Left(Phase.PAUSED_BUDGET.value, 0)
+            case Spent():
+                return self._with_answers(spent(reply, run), calls)
+            case Unpriced():
+                return self._with_answers(unpriced(run.spec, run), calls)
             case Stale():
                 return Fenced()
+
+    async def _wake(self, woken: Sequence[WakeUp]) -> None:
+        if woken:
+            await self._services.wakes.send(*woken)
 
     def _heads(self, calls: Sequence[ToolCall]) -> list[tuple[str, str]]:
         """Slot and beginning of the thread entry of each call's result."""
@@ -182,13 +206,26 @@ class AgentLoop:
                     output_tokens=usage.output_tokens,
                     cached_tokens=usage.cached_tokens,
                     reasoning_tokens=usage.reasoning_tokens,
+                    micro_usd=self._cost(response.usage),
                     ending=_ending(response),
+                    counted_calls=sum(call.name != SUBMIT_RESULT for call in response.tool_calls),
                 ),
             )
         )
         run.thread.extend(messages)
+        if response.usage is not None:
+            counted = len(run.thread) - len(sent_back)
+            run.measured = counted, usage.input_tokens + usage.output_tokens
         run.iteration, self._fresh = passed.iteration, True
-        return isinstance(reply, Recorded)
+        if not isinstance(reply, RecordedResponse):
+            return False
+        run.calls_allowed = reply.calls_allowed
+        await self._wake(reply.woken)
+        return True
+
+    def _cost(self, usage: ModelUsage | None) -> int | None:
+        spec = self._run.spec
+        return self._services.prices.cost(self._services.provider(spec), spec.model or "", usage)
 
 
 def _pin(run: HeldRun) -> Pin:
@@ -202,6 +239,7 @@ def _pin(run: HeldRun) -> Pin:
         before + spec.max_iterations,
         spec.model or "",
         provider,
+        spec.max_tool_calls,
     )
 
 

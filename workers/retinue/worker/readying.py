@@ -8,7 +8,7 @@ from retinue.contract import ErrorClassification, SubagentState
 from retinue.worker.cut import AT_ONCE_S, let_go, until_done
 from retinue.worker.ending import cut_short
 from retinue.worker.held import HeldRun
-from retinue.worker.hints import cancel_stands
+from retinue.worker.hints import may_ask
 from retinue.worker.mcp_listing import McpListingError
 from retinue.worker.outcome import Fenced, Finish
 from retinue.worker.services import Services
@@ -24,7 +24,7 @@ async def make_ready(services: Services, run: HeldRun) -> Finish | Fenced | None
         return None
 
     async def go_on() -> bool:
-        return not (run.is_lost or await cancel_stands(services.store, run.key))
+        return not run.is_lost and await may_ask(services.store, run.key)
 
     work = asyncio.ensure_future(services.network.completed(run.spec, go_on=go_on))
     try:

@@ -17,18 +17,27 @@ class Entry:
     key: RunKey
     run: HeldRun | None = None
     alarmed: bool = False
+    interrupted: bool = False
 
     def held(self, run: HeldRun) -> None:
         """The claim succeeded."""
         self.run = run
         if self.alarmed:
-            run.alarm.set()
+            run.raise_alarm()
+        if self.interrupted:
+            run.interrupt()
 
     def raise_alarm(self) -> None:
         """There may be a cancel mark: the attempt looks as soon as it can."""
         self.alarmed = True
         if self.run:
-            self.run.alarm.set()
+            self.run.raise_alarm()
+
+    def interrupt(self) -> None:
+        """There is an interrupt's mark: the attempt stops at its next boundary."""
+        self.interrupted = True
+        if self.run:
+            self.run.interrupt()
 
 
 @dataclass(slots=True)

@@ -40,6 +40,7 @@ from retinue.worker.hints import CancelHints
 from retinue.worker.models import OpenAiModel, RetryPolicy
 from retinue.worker.network_tools import NetworkTools
 from retinue.worker.patience import PatientStore
+from retinue.worker.prices import Prices
 from retinue.worker.providers import ProviderBundles
 from retinue.worker.reports import ReceivedWakeUp, Succeeded, TaskReport
 from retinue.worker.revocation import cancel_by_run_id
@@ -144,6 +145,7 @@ class WorkerRuntime:
             retries=RetryPolicy(max_attempts=settings.model_max_attempts),
             network=NetworkTools(settings, guard),
             provider=ProviderBundles(settings).of,
+            prices=Prices(settings),
             draining=self._draining,
             alone=self._alone,
         )

@@ -15,6 +15,7 @@ from retinue.client.planning import LaunchPlanner
 from retinue.worker.models import Model, Provider, RetryPolicy
 from retinue.worker.network_tools import NetworkTools
 from retinue.worker.patience import PatientStore
+from retinue.worker.prices import Prices
 from retinue.worker.specs import SpecResolver
 
 
@@ -70,5 +71,6 @@ class Services:
     retries: RetryPolicy
     network: NetworkTools
     provider: Callable[..., Provider]
+    prices: Prices
     draining: asyncio.Event
     alone: bool = False

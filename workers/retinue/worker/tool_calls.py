@@ -9,11 +9,14 @@ from retinue.agents import ToolContext, current_tool_context
 from retinue.agents.arguments import ToolArgumentError
 from retinue.agents.effective import ToolSpec
 from retinue.agents.json_arguments import declared_arguments, json_arguments
+from retinue.agents.roster import RUN_AGENT, SEND_MESSAGE
 from retinue.agents.tool import AnyTool
 from retinue.agents.tool_result import ToolResultError, result_text
+from retinue.client.launch_faults import refusal
 from retinue.client.parent import current_parent
 from retinue.contract import NAME_MAX_CHARS
 from retinue.store import running
+from retinue.store.launching import LimitReached
 from retinue.store.replies import Stale
 from retinue.worker.call_handler import Answered
 from retinue.worker.crash_points import mortal
@@ -88,14 +91,7 @@ class ToolCalls:
     async def _result(self, index: int, call: ToolCall, *, lost: bool) -> tuple[str, bool, str]:
         spec = self._run.spec.find_tool(call.name)
         if spec is None:
-            offered = self._run.spec
-            names = [tool.api_name for tool in offered.tools] + [tool.name for tool in offered.built_in_tools]
-            listed = ", ".join(names) or "none"
-            return (
-                call.name[:NAME_MAX_CHARS],
-                False,
-                f"[ERROR] There is no tool {call.name[:80]!r}. Tools: {listed}.",
-            )
+            return call.name[:NAME_MAX_CHARS], False, self._not_there(call.name)
         if spec.kind in ("remote", "mcp"):
             ok, text = await self._elsewhere(spec, call, lost=lost)
             return spec.name, ok, text
@@ -111,6 +107,15 @@ class ToolCalls:
             return spec.name, False, f"[ERROR] {fault}"
         ok, text = await self._run_tool(index, tool, arguments)
         return spec.name, ok, text
+
+    def _not_there(self, name: str) -> str:
+        """What the model is told of a tool that its run does not have."""
+        offered, record = self._run.spec, self._run.record
+        is_delegation = name in (RUN_AGENT, SEND_MESSAGE) and offered.grant.allows_delegation(name)
+        if is_delegation and record.depth >= record.max_depth:
+            return f"[REFUSED] {refusal(LimitReached('max_depth', record.max_depth, None))}"
+        names = [tool.api_name for tool in offered.tools] + [tool.name for tool in offered.built_in_tools]
+        return f"[ERROR] There is no tool {name[:80]!r}. Tools: {', '.join(names) or 'none'}."
 
     async def _elsewhere(self, spec: ToolSpec, call: ToolCall, *, lost: bool) -> tuple[bool, str]:
         """A call that another server answers."""

@@ -34,22 +34,28 @@ end
 
 -- Ends a run: steers that it never saw, its event, the indexes, the times to live, its parent's
 -- journal. `reply` is the JSON string that the parent's model reads. Returns the parent's wake-up or
--- nil. Needs _clock, _count, _queue, _asked and _requests.
-local function end_run(T, P, tenant, id, now, state, class, reply)
+-- nil. Needs _clock, _deadline, _count, _queue, _account, _budget, _asked and _requests.
+local function close_run(T, P, tenant, id, now, state, class, reply)
   local run, member = T .. 'run:' .. id, tenant .. '/' .. id
   local f = redis.call('HMGET', run, 'root', 'par', 'pc', 'path', 'q', 'own', 'ns', 'nd', 'ttl', 'th', 'tt', 'co', 'lc', 'pt',
-    'cr', 'na', 'gc', 'gr')
+    'cr', 'na', 'gc', 'gr', 'hw', 'ws')
   local tree = T .. 'tree:' .. f[1]
   local events, ttl = tree .. ':ev', tonumber(f[9])
   for n = tonumber(f[8]) + 1, tonumber(f[7]) do
-    local steer = redis.call('HGET', run .. ':s', 'i' .. n)
-    redis.call('HSET', run .. ':s', '#' .. steer, 'm')
-    redis.call('RPUSH', events, '{"e":"steer.missed","r":"' .. id .. '","t":' .. now .. ',"steer":"' .. steer .. '"}')
+    local steer = redis.call('HMGET', run .. ':s', 'i' .. n, 't' .. n)
+    redis.call('HSET', run .. ':s', '#' .. steer[1], 'm')
+    redis.call('RPUSH', events, '{"e":"steer.missed","r":"' .. id .. '","t":' .. now .. ',"steer":"' .. steer[1]
+      .. '","text":' .. steer[2] .. '}')
   end
   if f[16] then
     if f[16] ~= '0' then withdraw_requests(T, id, f[1], f[4]) end
     redis.call('EXPIRE', run .. ':a', ttl)
   end
+  if f[19] then
+    redis.call('HDEL', run, 'hw', 'hs')
+    count_awaited(T, P, tenant, f[2], -tonumber(f[19]))
+  end
+  if f[20] then count_wait(T, id, f[1], f[4], f[2]) end
   redis.call('HSET', run, 'st', state, 'ph', '', 'tok', '', 'own', '', 'cls', class, 'up', now, 'fi', now)
   redis.call('RPUSH', events, '{"e":"run.finished","r":"' .. id .. '","t":' .. now .. ',"state":"' .. state
     .. '","classification":' .. (class == '' and 'null' or '"' .. class .. '"') .. '}')
@@ -82,7 +88,7 @@ local function end_run(T, P, tenant, id, now, state, class, reply)
   if not f[17] and (f[18] or f[10] ~= id) then expire_pairs(T, f[10], f[11]) end
   if f[12] ~= '' then redis.call('EXPIRE', T .. 'corr:' .. f[12], ttl) end
   if redis.call('HINCRBY', tree, 'live', -1) == 0 then
-    for _, suffix in ipairs({ '', ':ev', ':m', ':g', ':sp' }) do redis.call('EXPIRE', tree .. suffix, ttl) end
+    for _, suffix in ipairs({ '', ':ev', ':m', ':g', ':sp', ':b' }) do redis.call('EXPIRE', tree .. suffix, ttl) end
   end
   redis.call('PUBLISH', P .. 'wake', id .. ' ' .. state)
   if f[2] == '' then return nil end
@@ -107,7 +113,7 @@ local function end_run(T, P, tenant, id, now, state, class, reply)
   -- A parent that went on without this answer must not find it in its journal as an orphan.
   if iteration ~= p[3] then return nil end
   if redis.call('HSETNX', parent .. ':j', f[3], reply) == 1 then
-    count_call(parent, f[14])
+    count_call(T, f[2], f[14], now_ms - tonumber(f[15]))
     redis.call('RPUSH', events, '{"e":"tool.finished","r":"' .. f[2] .. '","t":' .. now .. ',"iteration":' .. iteration
       .. ',"index":' .. index .. ',"tool":' .. f[14] .. ',"ok":' .. tostring(state == 'SUCCEEDED') .. ',"duration_ms":'
       .. string.format('%.0f', now_ms - tonumber(f[15])) .. '}')
@@ -116,4 +122,11 @@ local function end_run(T, P, tenant, id, now, state, class, reply)
   redis.call('HDEL', parent .. ':e', f[3])
   if redis.call('EXISTS', parent .. ':e') == 1 then return nil end
   return queue_run(T, P, tenant, f[2], now)
+end
+
+-- As close_run, and frees what the run held of budgets. Returns the parent's wake-up or nil, and those of runs that
+-- waited for budget.
+local function end_run(T, P, tenant, id, now, state, class, reply)
+  local wakeup = close_run(T, P, tenant, id, now, state, class, reply)
+  return wakeup, settle_budget(T, P, tenant, id)
 end

@@ -4,12 +4,14 @@ local function wake_up(T, id, number)
   return { id, tostring(number), f[1], f[2], f[3], f[4], f[5] }
 end
 
--- Queues a run again and says how to wake it.
+-- Queues a run again and says how to wake it. Needs _usage.
 local function queue_run(T, P, tenant, id, now)
   local run = T .. 'run:' .. id
   local number = redis.call('HINCRBY', run, 'wk', 1)
   local wake = wake_up(T, id, number)
-  local state = redis.call('HGET', run, 'st')
+  local f = redis.call('HMGET', run, 'st', 'ws', 'path')
+  local state = f[1]
+  if f[2] then count_wait(T, id, wake[6], f[3], wake[7]) end
   redis.call('HSET', run, 'st', state == 'STARTING' and 'RUNNING' or state, 'ph', 'queued', 'tok', '', 'own', '',
     'up', now, 'rs', 0, 'ra', 0)
   redis.call('ZADD', P .. 'q:' .. wake[3], now, tenant .. '/' .. id)

@@ -1,4 +1,4 @@
--- Closing what a run asks of a human. Needs _clock, _count, _queue and _asked.
+-- Closing what a run asks of a human. Needs _clock, _deadline, _count, _queue and _asked.
 
 -- Its event.
 local function tell_decision(events, id, slot, kind, decision, reason)
@@ -39,9 +39,10 @@ local function close_request(T, P, tenant, id, slot, request, letter, decision, 
   if redis.call('HINCRBY', run, 'na', -1) == 0 then
     redis.call('ZREM', T .. 'tree:' .. f[1] .. ':ask', f[2] .. ' ' .. id)
     if f[3] == '0' then redis.call('ZREM', P .. 'due', tenant .. '/' .. id) end
+    count_awaited(T, P, tenant, id, -1)
   end
   if result and redis.call('HSETNX', run .. ':j', slot, result) == 1 then
-    count_call(run, request.tool)
+    count_call(T, id, request.tool, now_ms - request.asked)
     redis.call('RPUSH', events, '{"e":"tool.finished","r":"' .. id .. '","t":' .. now .. ',"iteration":' .. iteration
       .. ',"index":' .. index .. ',"tool":' .. request.tool .. ',"ok":' .. tostring(letter == 'i') .. ',"duration_ms":'
       .. string.format('%.0f', now_ms - request.asked) .. '}')

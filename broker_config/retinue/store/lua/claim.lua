@@ -5,17 +5,23 @@
 -- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 token, 6 process, 7 agents that this process runs, each
 --   "\n<name>\t<l|o>" (loop, object), and a closing "\n", 8 this process runs nothing else beside it (1|0)
 -- Replies {CLAIMED, epoch, now, record, request, spec, thread, journal, grants, decisions}; {GONE}; {NOT_QUEUED, phase};
---   {NOT_CAPABLE, agent}; {SUSPECT} (a process was lost with it: only one that it has to itself may go on); {ENDED, state, parent's wake-up or nothing}
+--   {NOT_CAPABLE, agent}; {SUSPECT} (a process was lost with it: only one that it has to itself may go on); {ENDED, state, parent's wake-up or nothing,
+--   wake-ups by freed budget}
 --!include _clock
+--!include _deadline
 --!include _marks
+--!include _usage
 --!include _count
 --!include _queue
+--!include _account
+--!include _budget
 --!include _asked
 --!include _requests
 --!include _end
+--!include _stop
 local T, P, tenant, id, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local run, member = KEYS[1], tenant .. '/' .. id
-local f = redis.call('HMGET', run, 'st', 'ph', 'ep', 'tok', 'root', 'path', 'ab', 'dl', 'ag', 'q', 'th', 'fi', 'rp', 'op', 'par', 'doc', 'ls')
+local f = redis.call('HMGET', run, 'st', 'ph', 'ep', 'tok', 'root', 'path', 'ab', 'dl', 'ag', 'q', 'th', 'fi', 'rp', 'op', 'par', 'doc', 'ls', 'hw')
 if not f[1] then return { 'GONE' } end
 
 local function handed_out(epoch)
@@ -58,17 +64,11 @@ if f[9] ~= '' and not f[16] then
   kind = string.sub(ARGV[7], stop + 1, stop + 1)
 end
 local mark = marked(T, f[5], f[6], tonumber(f[7]))
-local late = tonumber(f[8]) > 0 and now_ms >= tonumber(f[8])
+local late = out_of_time(f[8], f[18])
 if mark or late then
-  local state, class, text = 'CANCELLED', '', '"[CANCELLED] This agent was cancelled before it finished."'
-  if mark == 'i' then
-    state, class, text = 'INTERRUPTED', 'INTERRUPT_REQUESTED', '"[INTERRUPTED] This agent was interrupted before it finished."'
-  elseif not mark then
-    state, class, text = 'INTERRUPTED', 'DEADLINE_EXCEEDED', '"[DEADLINE_EXCEEDED] This agent ran out of time before it finished."'
-  end
-  local wakeup = end_run(T, P, tenant, id, now, state, class, text)
+  local state, wakeup, woken = stop_run(T, P, tenant, id, now, mark or 'd')
   redis.call('HSET', run, 'op', token, 'rp', wakeup and wakeup[2] or '')
-  return { 'ENDED', state, wakeup }
+  return { 'ENDED', state, wakeup or false, woken }
 end
 if f[17] ~= '0' and ARGV[8] ~= '1' then return { 'SUSPECT' } end
 
@@ -81,7 +81,9 @@ local state, phase = first and 'STARTING' or 'RUNNING', first and 'claimed' or '
 if kind == 'o' then state, phase = 'RUNNING', 'tool_call' end
 redis.call('HSET', run, 'st', state, 'ph', phase, 'tok', token, 'own', ARGV[6], 'op', '', 'rp', '', 'up', now, 'cs', kind,
   unpack(first and { 'sa', now } or {}))
+if kind == 'o' then lose_cost(T, id, f[5], f[6], f[15]) end
 if first then
+  add_above(T, f[5], f[6], f[15], 'at', '1')
   redis.call('RPUSH', T .. 'tree:' .. f[5] .. ':ev', '{"e":"run.started","r":"' .. id .. '","t":' .. now
     .. ',"attempt":1,"process":"' .. ARGV[6] .. '"}')
 end

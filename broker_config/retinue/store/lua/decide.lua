@@ -7,7 +7,9 @@
 -- Replies {ACCEPTED, owner's wake-up or nothing}; {UNKNOWN}; {ENDED}; {CANCELLED}; {DECIDED}; {EXPIRED, owner's
 --   wake-up or nothing}; {KIND} (only a call that waits for an approval can be approved)
 --!include _clock
+--!include _deadline
 --!include _marks
+--!include _usage
 --!include _count
 --!include _queue
 --!include _asked

@@ -7,24 +7,26 @@
 --   result as a JSON string, tool as a JSON string, ok (true|false)
 -- Replies {HANDED_OFF, wake-up}; {STALE}; {CANCEL}; {INTERRUPT}; {DEADLINE}; {MAX_HANDOFFS, limit}
 --!include _clock
+--!include _deadline
 --!include _marks
+--!include _usage
 --!include _count
 --!include _queue
 local T, P, tenant, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], KEYS[1]
-local f = redis.call('HMGET', run, 'ep', 'tok', 'op', 'rp', 'root', 'path', 'ab', 'dl', 'own', 'th', 'ho', 'it')
+local f = redis.call('HMGET', run, 'ep', 'tok', 'op', 'rp', 'root', 'path', 'ab', 'dl', 'own', 'th', 'ho', 'it', 'hw')
 if not f[1] then return { 'STALE' } end
 -- The first call dropped the token, so its repeat is known before the fence.
 if f[3] == ARGV[7] and f[4] ~= '' then return { 'HANDED_OFF', wake_up(T, id, f[4]) } end
 if f[1] ~= ARGV[5] or f[2] ~= ARGV[6] or f[12] ~= ARGV[8] then return { 'STALE' } end
 local mark = marked(T, f[5], f[6], tonumber(f[7]))
 if mark then return { mark == 'c' and 'CANCEL' or 'INTERRUPT' } end
-if tonumber(f[8]) > 0 and now_ms >= tonumber(f[8]) then return { 'DEADLINE' } end
+if out_of_time(f[8], f[13]) then return { 'DEADLINE' } end
 if tonumber(f[11] or '0') >= tonumber(ARGV[11]) then return { 'MAX_HANDOFFS', ARGV[11] } end
 
 local events, at = T .. 'tree:' .. f[5] .. ':ev', '","t":' .. now .. ',"iteration":' .. ARGV[8]
 for n = 14, #ARGV, 4 do
   if redis.call('HSETNX', run .. ':j', ARGV[8] .. ':' .. ARGV[n], ARGV[n + 1]) == 1 then
-    count_call(run, ARGV[n + 2])
+    count_call(T, id, ARGV[n + 2], 0)
     redis.call('RPUSH', events, '{"e":"tool.finished","r":"' .. id .. at .. ',"index":' .. ARGV[n] .. ',"tool":'
       .. ARGV[n + 2] .. ',"ok":' .. ARGV[n + 3] .. ',"duration_ms":0}')
   end

@@ -5,19 +5,22 @@
 -- ARGV 1 T, 2 P, 3 tenant, 4 session, 5 parent id or '', 6 parent epoch, 7 parent token, 8 parent
 --   iteration or '' (launched by a tool, not by the model), 9 root's tree cap, 10 session TTL s, 11 first
 --   argument of a run, 12 run whose record counts the messages of a group or '', 13 most of them,
---   then 27 per run: id, request digest, request JSON, agent, agent as JSON, queue,
+--   then 31 per run: id, request digest, request JSON, agent, agent as JSON, queue,
 --   priority, correlation digest or '', on duplicate (raise|return), parent slot, bg (in the background) or '', time-out ms (0 none), max
 --   iterations, thread, thread TTL s, first message or '', at parent's end (c|a), max live children, max depth, grant
 --   JSON or '', result TTL s, broker list or '', envelope or '',
 --   the parent's tool in that slot as a JSON string, the first phase (queued|no_worker), digest of the agent's
---   document or '', the run that it continues or '', the run whose dead letter it replays or ''
+--   document or '', the run that it continues or '', the run whose dead letter it replays or '', digest of its work
+--   or '', most tool calls or '', most runs ever below it or '', its budget's fields as name=value,... or ''
 -- Replies {OK, now, {id, NEW|REPEAT|DONE, path, depth, created}...}; {CONFLICT, id}; {DUPLICATE, id};
 --   {EXISTING, id}; {CORRELATION_CONFLICT, id}; {BUSY, id of the run that writes to the thread}; {NO_LETTER, id};
---   {PARENT, reason}; {CAPACITY, limit name, limit, live}; {DEPTH, limit}
+--   {PARENT, reason}; {CAPACITY, limit name, limit, live}; {DEPTH, limit}; {SAME_WORK, id of the run above that is at it}
 --!include _clock
+--!include _deadline
 --!include _marks
+--!include _above
 local T, P, tenant, session, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local FIRST, WIDTH = tonumber(ARGV[11]), 27
+local FIRST, WIDTH = tonumber(ARGV[11]), 31
 local count = (#ARGV - FIRST + 1) / WIDTH
 local reply, fresh = { 'OK', now }, {}
 for n = 1, count do
@@ -33,9 +36,10 @@ for n = 1, count do
 end
 if #fresh == 0 then return reply end
 
-local root, path, depth, above, parent_deadline, p = nil, '', 0, 0, 0, nil
+local root, path, depth, above, parent_deadline, p, capped = nil, '', 0, 0, 0, nil, {}
 if parent ~= '' then
-  p = redis.call('HMGET', T .. 'run:' .. parent, 'ep', 'tok', 'it', 'root', 'path', 'dp', 'ab', 'dl', 'lc', 'mxc', 'mxd', 'nc')
+  p = redis.call('HMGET', T .. 'run:' .. parent, 'ep', 'tok', 'it', 'root', 'path', 'dp', 'ab', 'dl', 'lc', 'mxc', 'mxd', 'nc',
+    'hw', 'hs', 'mxt', 'bk')
   if not p[1] or p[1] ~= ARGV[6] or p[2] ~= ARGV[7] then return { 'PARENT', 'STALE' } end
   if ARGV[8] ~= '' and p[3] ~= ARGV[8] then return { 'PARENT', 'ITERATION' } end
   -- A child that ended and expired while its parent was down must not run anew: its answer stands in the
@@ -58,15 +62,27 @@ if parent ~= '' then
   end
   fresh = left
   if #fresh == 0 then return reply end
-  root, path, depth, above, parent_deadline = p[4], p[5], tonumber(p[6]) + 1, tonumber(p[7]), tonumber(p[8])
-  if marked(T, root, path, above) then return { 'PARENT', 'CANCELLED' } end
-  if parent_deadline > 0 and now_ms >= parent_deadline then return { 'PARENT', 'DEADLINE' } end
+  root, path, depth, above, parent_deadline = p[4], p[5], tonumber(p[6]) + 1, tonumber(p[7]), moved_deadline(p[8], p[14])
+  local mark = marked(T, root, path, above)
+  if mark then return { 'PARENT', mark == 'c' and 'CANCELLED' or 'INTERRUPTED' } end
+  if out_of_time(p[8], p[13]) then return { 'PARENT', 'DEADLINE' } end
   local tree = redis.call('HMGET', T .. 'tree:' .. root, 'n', 'mx')
   if depth > tonumber(p[11]) then return { 'DEPTH', p[11] } end
   if tonumber(p[9]) + #fresh > tonumber(p[10]) then return { 'CAPACITY', 'max_live_children', p[10], p[9] } end
   if tonumber(tree[1]) + #fresh > tonumber(tree[2]) then
     -- The root counts in both; the caller set, and is told, the number of children.
     return { 'CAPACITY', 'max_tree_children', tostring(tree[2] - 1), tostring(tree[1] - 1) }
+  end
+  capped = capped_above(T, root, path)
+  for _, cap in ipairs(capped) do
+    if cap.count + #fresh > cap.most then
+      return { 'CAPACITY', 'max_tree_children', tostring(cap.most), tostring(cap.count) }
+    end
+  end
+  -- What the members of a group write to each other is no work that is passed down.
+  if ARGV[12] == '' then
+    local found = same_work_above(T, parent, fresh)
+    if found then return { 'SAME_WORK', found } end
   end
   if ARGV[12] ~= '' then
     local sent = redis.call('HGET', T .. 'run:' .. ARGV[12], 'gr') or '0'
@@ -147,6 +163,20 @@ for _, at in ipairs(fresh) do
     redis.call('ZREM', T .. 'dead', ARGV[at + 26])
     redis.call('DEL', T .. 'dead:' .. ARGV[at + 26])
   end
+  if ARGV[at + 27] ~= '' then redis.call('HSET', run, 'wd', ARGV[at + 27]) end
+  if ARGV[at + 28] ~= '' then redis.call('HSET', run, 'mtc', ARGV[at + 28]) end
+  local max_tree = lowest(p and p[15] or string.format('%.0f', ARGV[9] - 1), ARGV[at + 29])
+  redis.call('HSET', run, 'mxt', max_tree)
+  if root and ARGV[at + 29] ~= '' then redis.call('HSET', tree, 'mx:' .. own_path, ARGV[at + 29], 'n:' .. own_path, 0) end
+  local budgets = p and p[16] or ''
+  if ARGV[at + 30] ~= '' then
+    budgets = budgets .. (budgets ~= '' and ' ' or '') .. depth
+    redis.call('HSET', tree .. ':b', own_path .. 'id', id, own_path .. 'cr', now)
+    for name, value in string.gmatch(ARGV[at + 30], '(%w+)=(%w+)') do
+      redis.call('HSET', tree .. ':b', own_path .. name, value)
+    end
+  end
+  if budgets ~= '' then redis.call('HSET', run, 'bk', budgets) end
   if ARGV[at + 9] == 'bg' then redis.call('HSET', T .. 'run:' .. parent .. ':bg', id, '') end
   if ARGV[at + 18] ~= '' then redis.call('HSET', tree .. ':g', own_path, ARGV[at + 18]) end
   redis.call('HINCRBY', tree, 'n', 1)
@@ -158,7 +188,7 @@ for _, at in ipairs(fresh) do
   redis.call('ZADD', P .. 'q:' .. queue, now, member)
   redis.call('SADD', P .. 'queues', queue)
   if not root then
-    redis.call('HSET', tree, 'mx', ARGV[9])
+    redis.call('HSET', tree, 'mx', string.format('%.0f', max_tree + 1))
     redis.call('ZADD', T .. 'sess:' .. session, now, id)
   end
   if ARGV[at + 20] ~= '' then redis.call('LPUSH', ARGV[at + 20], ARGV[at + 21]) end
@@ -168,6 +198,7 @@ for _, at in ipairs(fresh) do
   number = number + 1
 end
 if p then
+  for _, cap in ipairs(capped) do redis.call('HINCRBY', T .. 'tree:' .. root, 'n:' .. cap.path, #fresh) end
   redis.call('HINCRBY', T .. 'run:' .. parent, 'lc', #fresh)
   redis.call('HSET', T .. 'run:' .. parent, 'nc', number)
   if ARGV[12] ~= '' and redis.call('EXISTS', T .. 'run:' .. ARGV[12]) == 1 then

@@ -5,6 +5,7 @@
 --   JSON string, 11 ok (true|false), 12 duration ms
 -- Replies {OK}; {REPEAT}; {STALE}
 --!include _clock
+--!include _usage
 --!include _count
 local T, id, run = ARGV[1], ARGV[4], KEYS[1]
 local f = redis.call('HMGET', run, 'ep', 'tok', 'it', 'root')
@@ -13,7 +14,7 @@ if not f[1] or f[1] ~= ARGV[5] or f[2] ~= ARGV[6] then return { 'STALE' } end
 if f[3] ~= ARGV[7] then return { 'REPEAT' } end
 if redis.call('HSETNX', run .. ':j', ARGV[7] .. ':' .. ARGV[8], ARGV[9]) == 0 then return { 'REPEAT' } end
 
-count_call(run, ARGV[10])
+count_call(T, id, ARGV[10], ARGV[12])
 redis.call('HSET', run, 'up', now)
 redis.call('RPUSH', T .. 'tree:' .. f[4] .. ':ev', '{"e":"tool.finished","r":"' .. id .. '","t":' .. now
   .. ',"iteration":' .. ARGV[7] .. ',"index":' .. ARGV[8] .. ',"tool":' .. ARGV[10] .. ',"ok":' .. ARGV[11]

@@ -4,6 +4,7 @@
 -- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 first back-off ms, 6 longest back-off ms
 -- Replies {WAKE, wake-up, state}; {NOT_QUEUED}; {LATER}
 --!include _clock
+--!include _usage
 --!include _queue
 local T, P, tenant, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], KEYS[1]
 local f = redis.call('HMGET', run, 'ph', 'rs', 'ra', 'st')

@@ -8,16 +8,17 @@
 --   one for each, <slot>@<child>, with child:<child> (for all of them) or any:<child>
 -- Replies {SUSPENDED, open}; {READY}; {APPROVED, slots...}; {STALE}; {CANCEL}; {INTERRUPT}; {DEADLINE}
 --!include _clock
+--!include _deadline
 --!include _marks
 local T, P, id, run = ARGV[1], ARGV[2], ARGV[4], KEYS[1]
-local f = redis.call('HMGET', run, 'ep', 'tok', 'op', 'rp', 'root', 'path', 'ab', 'dl', 'own')
+local f = redis.call('HMGET', run, 'ep', 'tok', 'op', 'rp', 'root', 'path', 'ab', 'dl', 'own', 'hw')
 if not f[1] then return { 'STALE' } end
 -- The first call dropped the token, so its repeat is known before the fence.
 if f[3] == ARGV[7] then return { 'SUSPENDED', f[4] } end
 if f[1] ~= ARGV[5] or f[2] ~= ARGV[6] then return { 'STALE' } end
 local mark = marked(T, f[5], f[6], tonumber(f[7]))
 if mark then return { mark == 'c' and 'CANCEL' or 'INTERRUPT' } end
-if tonumber(f[8]) > 0 and now_ms >= tonumber(f[8]) then return { 'DEADLINE' } end
+if out_of_time(f[8], f[10]) then return { 'DEADLINE' } end
 local waits, over = {}, {}
 for n = 10, #ARGV, 4 do
   local call, child = string.match(ARGV[n], '^(.+)@(.+)$')
@@ -56,7 +57,7 @@ if #fresh > 0 then
       .. ',"index":' .. index .. ',"argument_hash":"' .. hash .. '","expires_ms":' .. expires .. ',"tool":' .. ARGV[n + 2]
       .. ',' .. ARGV[n + 3] .. '}')
   end
-  redis.call('HINCRBY', run, 'na', #fresh)
+  if redis.call('HINCRBY', run, 'na', #fresh) == #fresh then count_awaited(T, P, ARGV[3], id, 1) end
   redis.call('ZADD', T .. 'tree:' .. f[5] .. ':ask', 0, f[6] .. ' ' .. id)
   redis.call('ZADD', P .. 'due', 'LT', expires, ARGV[3] .. '/' .. id)
   -- Whoever waits for an ancestor can act on it as well.
@@ -70,7 +71,7 @@ local count = tostring(#open / 2)
 -- One by one: thousands are more than `unpack` takes.
 for n = 1, #open, 2 do redis.call('HSET', run .. ':e', open[n], open[n + 1]) end
 redis.call('HSET', run, 'st', 'RUNNING', 'ph', ARGV[8], 'tok', '', 'own', '', 'op', ARGV[7], 'rp', count, 'se', f[1],
-  'up', now)
+  'ws', now, 'up', now)
 redis.call('SREM', P .. 'own:' .. f[9], ARGV[3] .. '/' .. id)
 redis.call('RPUSH', events, '{"e":"run.suspended","r":"' .. id .. '","t":' .. now
   .. ',"phase":"' .. ARGV[8] .. '","open":' .. count .. '}')

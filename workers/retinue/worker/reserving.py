@@ -1,0 +1,74 @@
+"""What a model request may take at most: reserved at the boundary of a run that a budget stands above."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from retinue.agents.effective import EffectiveSpec
+from retinue.contract import ErrorClassification, SubagentState
+from retinue.store.budgets import Reservation
+from retinue.store.replies import Spent
+from retinue.worker.asking import model_request
+from retinue.worker.held import HeldRun
+from retinue.worker.models import ModelRequest
+from retinue.worker.outcome import Finish
+from retinue.worker.prices import setting_of
+from retinue.worker.services import Services
+
+_BYTES_PER_TOKEN: Final = 3  # English has four and more, text beyond ASCII about three
+_MORE: Final = 100_000
+_OUTPUT_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+def reservation(services: Services, run: HeldRun) -> Reservation | None:
+    """What to reserve for a run's next request; None = no budget stands above it."""
+    if not run.record.is_budgeted:
+        return None
+    request = model_request(services, run, ())
+    input_tokens = _input_tokens(request, run)
+    output_tokens = _output_tokens(request, services.settings.budget.estimated_output_tokens)
+    estimate, place = services.prices.estimate, (request.provider, request.model)
+    micro_usd = estimate(*place, input_tokens, output_tokens)
+    with_more = estimate(*place, input_tokens + _MORE, output_tokens)
+    input_price = 0 if micro_usd is None or with_more is None else with_more - micro_usd
+    return Reservation(input_tokens, output_tokens, micro_usd, input_price)
+
+
+def spent(found: Spent, run: HeldRun) -> Finish:
+    """How a run ends that its budget, or one above it, stops."""
+    how_far = f"{found.used} of {found.limit} used"
+    message = f"a budget is spent: {found.name}, {how_far}, and the next request needs more"
+    return Finish(SubagentState.INTERRUPTED, ErrorClassification.BUDGET_EXCEEDED, run.partial, message)
+
+
+def unpriced(spec: EffectiveSpec, run: HeldRun) -> Finish:
+    """How a run ends whose requests nobody can count against a budget in USD."""
+    model = spec.model or ""
+    message = (
+        f"the price of the model {model!r} is not known, and a budget in USD stands above this run. "
+        f"To mend: set [{setting_of(model)}] with input= and output= in USD per million tokens"
+    )
+    return Finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR, run.partial, message)
+
+
+def _input_tokens(request: ModelRequest, run: HeldRun) -> int:
+    """An upper estimate, of the bytes that are sent; what a response was counted with is taken as counted."""
+    if run.measured is not None:
+        entries, tokens = run.measured
+        return tokens + _tokens_of(*request.entries[entries:])
+    tools = (f"{tool.name}{tool.description}{json.dumps(dict(tool.parameters))}" for tool in request.tools)
+    return _tokens_of(request.system, *tools, *request.entries)
+
+
+def _tokens_of(*texts: str) -> int:
+    return sum(-(-len(text.encode()) // _BYTES_PER_TOKEN) for text in texts)
+
+
+def _output_tokens(request: ModelRequest, default: int) -> int:
+    for limits in (request.provider.overrides, request.params):
+        for name in _OUTPUT_LIMITS:
+            limit = limits.get(name)
+            if isinstance(limit, int) and limit > 0:
+                return limit
+    return default
