@@ -34,6 +34,7 @@ ALLOWED_WHEN_FULL = {
     "hand_back",
     "handoff",
     "no_worker",
+    "note_draining",
     "record_model",
     "record_tool_result",
     "rewake",
