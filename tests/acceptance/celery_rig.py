@@ -24,7 +24,7 @@ from retinue.contract.ids import new_run_id
 from retinue.testing.processes import ChildProcess
 from retinue.testing.servers import PrivateServer
 
-DEADLINE_S = 20.0
+DEADLINE_S = 40.0
 _POLL_S = 0.02
 _NAME = "rig"
 _HERE = Path(__file__).parent

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -78,7 +77,7 @@ def test_a_worker_that_is_stopped_hands_its_runs_back_first(rig: Rig) -> None:
 
 
 def test_a_wake_up_popped_at_the_end_is_back_before_the_runs_are(rig: Rig) -> None:
-    worker = rig.worker("-c", "5", RETINUE_DRAIN_SECONDS="30")
+    worker = rig.worker("-c", "5", RETINUE_DRAIN_SECONDS="100")
     rig.send(rig.wakeup("stubborn"))
     rig.wait_for_count("started", 1)
     worker.terminate()
@@ -86,7 +85,7 @@ def test_a_wake_up_popped_at_the_end_is_back_before_the_runs_are(rig: Rig) -> No
 
     rig.send(rig.wakeup())
 
-    rig.wait_until(lambda: rig.queued() == 1, "the wake-up is back", timeout_s=5)
+    rig.wait_until(lambda: rig.queued() == 1, "the wake-up is back")
     assert worker.running
     assert len(rig.list("started")) == 1
 
@@ -100,7 +99,7 @@ def test_a_run_that_does_not_stop_in_time_is_cancelled(rig: Rig) -> None:
 
     worker.terminate()
 
-    assert worker.wait(5) == 0
+    assert worker.wait(30) == 0
     assert monitor.wait_for(task_id(wakeup.run_id, 1), "FAILURE").exception == "WORKER_LOST"
 
 
@@ -113,7 +112,7 @@ def test_a_second_signal_ends_the_wait_for_runs(rig: Rig) -> None:
 
     worker.signal(signal.SIGQUIT)
 
-    worker.wait(10)
+    worker.wait(30)
     assert rig.list("stopping") == ["300", "0"]
 
 
@@ -235,10 +234,8 @@ def test_a_killed_worker_leaves_nothing_of_its_own_on_the_broker(rig: Rig) -> No
 
 
 def test_an_idle_worker_stops_at_once(rig: Rig) -> None:
-    worker = rig.worker("-c", "5")
-    asked_at = time.monotonic()
+    worker = rig.worker("-c", "5", RETINUE_DRAIN_SECONDS="100")
 
     worker.terminate()
 
-    assert worker.wait() == 0
-    assert time.monotonic() - asked_at < 5
+    assert worker.wait(30) == 0  # and not after the time that runs would get

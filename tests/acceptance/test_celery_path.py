@@ -78,15 +78,15 @@ def test_a_resumed_run_goes_before_those_that_never_ran(rig: Rig) -> None:
 
 def test_a_lent_slot_is_used_at_once(rig: Rig) -> None:
     rig.worker("-c", "1")
-    waiting, child = [rig.wakeup("lend") for _ in range(8)], rig.wakeup()
+    waiting, child = [rig.wakeup("lend") for _ in range(60)], rig.wakeup()
     sent_at = time.monotonic()
 
     rig.send(*waiting, child)
 
     assert rig.wait_for_count("done", 1) == [child.run_id]
-    # A slot that is lent without waking Celery's loop is found half a second later, on average.
-    assert time.monotonic() - sent_at < 3
-    assert len(rig.list("started")) == 9
+    # A slot that is lent without waking Celery's loop is found half a second later, on average: in sum 30 s.
+    assert time.monotonic() - sent_at < 22
+    assert len(rig.list("started")) == 61
 
 
 def test_a_wake_up_popped_for_a_slot_that_was_taken_back_returns_to_its_queue(rig: Rig) -> None:
@@ -99,7 +99,7 @@ def test_a_wake_up_popped_for_a_slot_that_was_taken_back_returns_to_its_queue(ri
     rig.release(waiting.run_id)
 
     rig.wait_for_count("taken_back", 1)
-    rig.wait_until(lambda: rig.queued() == 1, "the wake-up is back", timeout_s=5)
+    rig.wait_until(lambda: rig.queued() == 1, "the wake-up is back")
     assert rig.list("started") == [task_id(waiting.run_id, 1)]
     rig.release(f"{waiting.run_id} again")
     assert rig.wait_for_count("done", 2) == [waiting.run_id, late.run_id]
@@ -143,7 +143,7 @@ def test_a_running_task_can_be_inspected(rig: Rig) -> None:
     wakeup = rig.wakeup("hold")
     rig.send(wakeup)
     rig.wait_for_count("started", 1)
-    inspect = rig.app.control.inspect(timeout=5, limit=1)
+    inspect = rig.app.control.inspect(timeout=30, limit=1)
 
     (active,) = inspect.active()["w0@test"]
     (stats,) = inspect.stats().values()

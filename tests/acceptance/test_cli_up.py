@@ -170,7 +170,7 @@ def test_ctrl_c_twice_kills_workers_that_are_slow_to_end(up: Callable[..., Up]) 
     started.process.wait_for_log("once more to kill them")
     started.process.signal(signal.SIGINT)
 
-    assert started.process.wait(10) == 0
+    assert started.process.wait(30) == 0
     assert started.leftovers.list() == []
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import redis
 from tests.acceptance.test_cli import AGENTS, Cli
 
 from retinue.cli.exits import ExitCode
@@ -52,6 +53,21 @@ def test_without_a_worker_there_is_nothing_to_list_or_drain(cli: Cli) -> None:
         ExitCode.PROBLEM,
         "retinue: no live worker is named 'w1'. To mend: give a name that `retinue workers list` shows.\n",
     )
+
+
+def test_a_worker_is_listed_while_the_server_is_full(cli: Cli, worker: WorkerProcess) -> None:
+    """As Celery's own inspect is not, whose question is a write."""
+    with redis.Redis.from_url(cli.environment["RETINUE_STORE_URL"]) as server:
+        server.config_set("maxmemory", 1)
+        try:
+            [found] = cli.json("workers", "list")["workers"]
+            assert (found["pid"], found["runs"]) == (worker.pid, 0)
+            assert found["lease_ms"] > 0
+            refused = cli("workers", "drain", "--all")
+        finally:
+            server.config_set("maxmemory", 0)
+    assert (refused.returncode, refused.stdout) == (ExitCode.STORE_UNAVAILABLE, "")
+    assert "memory" in refused.stderr
 
 
 def test_a_worker_is_listed_and_drained_by_its_name(

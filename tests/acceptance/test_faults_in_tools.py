@@ -12,14 +12,14 @@ from tests.acceptance.run_rig import RunRig, of_kind, run_rig
 from retinue.client import SubagentLifecycle
 from retinue.contract import ErrorClassification, EventType, SubagentState
 
-GRACE_S = 1.0
-SOON_S = 5.0
-"""How soon a run ends that is out of time, or whose grace is over, in seconds."""
+GRACE_S = 4.0
+SOON_S = 30.0
+"""By when a run has ended that is out of time, or whose grace is over: its tool would take a minute."""
 
 
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunRig]:
-    """A worker whose cancelled tools get a second."""
+    """A worker whose cancelled tools get some seconds."""
     directory: Path = tmp_path_factory.mktemp("faults")
     workspace = directory / "workspace"
     workspace.mkdir()
@@ -123,8 +123,8 @@ def test_an_object_that_raises_what_ends_tasks_fails_its_run(
 def test_a_deadline_ends_a_run_whose_tool_hangs(rig: RunRig, lifecycle: SubagentLifecycle, tool: str) -> None:
     name = f"late-{tool}"
     script(rig, name, (tool, {"name": name}))
-    handle = lifecycle.launch(agent="faulty", goal=name, timeout_seconds=1.0)
-    result = rig.result(lifecycle, handle, timeout_s=1.0 + SOON_S)
+    handle = lifecycle.launch(agent="faulty", goal=name, timeout_seconds=4.0)
+    result = rig.result(lifecycle, handle, timeout_s=4.0 + SOON_S)
 
     assert result.terminal_state is SubagentState.INTERRUPTED
     assert result.error_classification is ErrorClassification.DEADLINE_EXCEEDED
@@ -145,14 +145,14 @@ def test_a_cancel_ends_a_run_whose_tool_hangs_once_its_grace_is_over(
     handle = lifecycle.launch(agent="faulty", goal=name)
     rig.wait_for_trace(f"{name}.started")
 
+    asked = time.monotonic()
     lifecycle.cancel(handle)
-    acknowledged = time.monotonic()
     rig.wait_for_trace(f"{name}.told")
-    assert time.monotonic() - acknowledged < GRACE_S
+    assert time.monotonic() - asked < GRACE_S
     result = rig.result(lifecycle, handle, timeout_s=GRACE_S + SOON_S)
 
     assert result.terminal_state is SubagentState.CANCELLED
-    assert time.monotonic() - acknowledged >= 0.8 * GRACE_S
+    assert time.monotonic() - asked >= GRACE_S
     before = list(lifecycle.events(handle))
     assert not of_kind(before, EventType.TOOL_FINISHED)
 
@@ -187,7 +187,8 @@ def test_a_worker_with_tools_left_behind_still_works_and_stops(tmp_path: Path) -
         worker, lifecycle = rig.worker(concurrency=1), rig.lifecycle()
         for tool in ("hangs", "stays"):
             script(rig, f"left-{tool}", (tool, {"name": f"left-{tool}"}))
-            handle = lifecycle.launch(agent="faulty", goal=f"left-{tool}", timeout_seconds=0.5)
+            handle = lifecycle.launch(agent="faulty", goal=f"left-{tool}", timeout_seconds=3)
+            rig.wait_for_trace(f"left-{tool}.started")
             assert rig.result(lifecycle, handle).terminal_state is SubagentState.INTERRUPTED
         script(rig, "after", ("writes_slowly", {}))
         assert (
@@ -195,7 +196,7 @@ def test_a_worker_with_tools_left_behind_still_works_and_stops(tmp_path: Path) -
         )
 
         worker.terminate()
-        worker.wait(10)
+        worker.wait(40)
 
 
 def test_restarts_that_cut_a_tool_cost_its_run_no_loss(tmp_path: Path) -> None:
@@ -208,7 +209,7 @@ def test_restarts_that_cut_a_tool_cost_its_run_no_loss(tmp_path: Path) -> None:
         for number in range(restarts):
             rig.wait_until(lambda n=number: _times(rig, "takes_long_until") == n + 1, "its tool runs")
             worker.terminate()
-            worker.wait(15)
+            worker.wait(40)
             # Its lease is long: only the stopping process itself can have handed the run back by now.
             worker = rig.worker(concurrency=2)
         rig.trace("open").touch()

@@ -54,7 +54,7 @@ def benefits() -> Generator[ThreadingHTTPServer]:
     yield server
     server.shutdown()
     server.server_close()
-    thread.join(10)
+    thread.join(30)
 
 
 @pytest.fixture

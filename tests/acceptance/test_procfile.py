@@ -82,7 +82,7 @@ def test_the_lines_worker_and_flower_start_as_they_stand_and_sigterm_ends_both(
 
 def members(session: int) -> list[int]:
     """The processes of a session that are not gone, some moments after its leader was told to end."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while (found := _alive(session)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return found

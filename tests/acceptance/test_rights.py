@@ -211,7 +211,7 @@ def test_children_beyond_the_cap_are_refused_with_the_reason(
     keeper.then("${results}")
     script(rig, "scribe", "crowd").say("here").hold("crowd")
     handle = lifecycle.launch(agent="keeper", goal="crowd", limits={"max_children": 2})
-    rig.model.wait_for(lambda model: model.in_flight("scribe") == 2)
+    rig.model.wait_for(lambda model: model.in_flight("scribe") == 2, timeout_s=30)
     rig.model.release("crowd")
     result = rig.result(lifecycle, handle)
 

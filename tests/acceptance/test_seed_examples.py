@@ -85,7 +85,7 @@ def test_launch_review_returns_the_handle_of_a_review_that_takes_longer(
     handle = SubagentHandle.from_dict(returned_by_the_tool(scripted_model))
     assert (handle.correlation_id, handle.role, handle.depth) == ("review-42", "leaf", 1)
     # The parent's end is the child's: its policy is the default one.
-    ended = reviews.wait(handle, timeout_seconds=10)
+    ended = reviews.wait(handle, timeout_seconds=30)
     assert ended.state is SubagentState.CANCELLED
 
 

@@ -123,10 +123,10 @@ def test_the_flower_line_starts_a_flower_that_asks_for_a_password(shop: Shop) ->
 
     request = urllib.request.Request(f"http://127.0.0.1:{port}/workers")
     request.add_header("Authorization", "Basic " + base64.b64encode(b"ann:s3cret").decode())
-    with urllib.request.urlopen(request, timeout=10) as reply:
+    with urllib.request.urlopen(request, timeout=30) as reply:
         assert reply.status == 200
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/workers", timeout=10)
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/workers", timeout=30)
     with refused.value as error:
         assert error.code == 401
 

@@ -128,7 +128,7 @@ def status_of(handle: SubagentHandle, view: RunView | None, *, lacks_worker: boo
         usage=usage_of(record),
         tree_usage=record.tree_usage if _reports_usage(record) else None,
         limits=_limits(record, view.now_ms),
-        diagnostic=_no_worker(record) if lacks_worker else _diagnostic(view),
+        diagnostic=_INTERRUPTING if view.is_interrupted else _why_not(record, lacks_worker),
         agent=record.agent,
         model=record.model,
         provider=record.provider,
@@ -188,12 +188,13 @@ def _deadline_at(record: Record, now_ms: int) -> float | None:
 
 
 def ended_state(
-    handle: SubagentHandle, view: RunView | None, *, timed_out: bool = False
+    handle: SubagentHandle, view: RunView | None, *, timed_out: bool = False, lacks_worker: bool = False
 ) -> SubagentTerminalState:
     """How a wait ended.
 
     Args:
         timed_out: The wait's own time was over.
+        lacks_worker: As `lacking_worker` has it.
     """
     if view is None:
         return SubagentTerminalState.unknown(handle)
@@ -203,21 +204,14 @@ def ended_state(
         state=view.state,
         completed=ended,
         timed_out=timed_out and not ended,
-        diagnostic=_lack_of_worker(view.record) if timed_out else _ASKED if view.is_asking else None,
+        diagnostic=_why_not(view.record, lacks_worker) if timed_out else _ASKED if view.is_asking else None,
     )
 
 
-def _diagnostic(view: RunView) -> str | None:
-    return _INTERRUPTING if view.is_interrupted else _lack_of_worker(view.record)
-
-
-def _lack_of_worker(record: Record) -> str | None:
-    """Why a run does not start, if its record says that it is for want of a worker."""
-    return _no_worker(record) if record.phase is Phase.NO_WORKER else None
-
-
-def _no_worker(record: Record) -> str:
-    return f"no live worker runs the agent {record.agent!r}"
+def _why_not(record: Record, lacks_worker: bool) -> str | None:
+    """Why a run does not go on, if that is for want of a worker, be it that its record says so."""
+    lacking = lacks_worker or record.phase is Phase.NO_WORKER
+    return f"no live worker runs the agent {record.agent!r}" if lacking else None
 
 
 def reconnect_of(view: RunView | None) -> SubagentReconnectResult:

@@ -46,9 +46,13 @@ class AsyncClientStore(AsyncStore):
         attempts = Attempts(self._limit_s, unknown)
         while True:
             try:
-                return await super().run(call)
+                # A repeat may have to wait for the link's back-off: that, too, ends with the limit.
+                async with asyncio.timeout(attempts.left_s):
+                    return await super().run(call)
             except StoreError as error:
                 delay_s = attempts.next_delay(error)
+            except TimeoutError:
+                raise attempts.cut_short() from None
             await asyncio.sleep(delay_s)
 
     async def run_all(self, calls: Sequence[ScriptCall[T]], *, limit_s: float | None = None) -> list[T]:

@@ -19,7 +19,7 @@ from retinue.client.dispatch import Dispatch, Slot
 from retinue.client.reads import chunks, places_of
 from retinue.client.scope import Scope, Target
 from retinue.client.ticket import JoinedThread
-from retinue.client.waited import Awaited, LastOfPart, WaitedRuns
+from retinue.client.waited import Awaited, LastOfPart, Views, WaitedRuns
 from retinue.contract import (
     DeadLetter,
     Phase,
@@ -160,7 +160,8 @@ class AsyncDispatch(Dispatch):
         targets = [(handle, await self.target(handle)) for handle in handles]
         waited = WaitedRuns(targets, clock, until)
         with self.slot() as slot:
-            return waited.answer(await self._awaited(waited, clock, slot))
+            views = await self._awaited(waited, clock, slot)
+        return waited.answer(views, lacking=await self._lacking(views, clock))
 
     async def wait_for_all(
         self, handles: Sequence[object], clock: WaitClock
@@ -175,7 +176,7 @@ class AsyncDispatch(Dispatch):
                 while rest is not None:
                     views |= await self._awaited(rest, clock, slot)
                     rest = rest.rest(views)
-        return waited.answer_all(views)
+        return waited.answer_all(views, lacking=await self._lacking(views, clock))
 
     def watching(
         self, run_keys: Sequence[RunKey], *, confirm_s: float | None = None
@@ -222,6 +223,15 @@ class AsyncDispatch(Dispatch):
                     continue
                 slot.lend()
                 await wake.wait(pause_s)
+
+    async def _lacking(self, views: Views, clock: WaitClock) -> frozenset[str]:
+        if not clock.is_over:
+            return frozenset()
+        try:
+            lacking = await self.lacking_worker(list(views.values()))
+        except SubagentLifecycleError:
+            return frozenset()
+        return frozenset(run_id for run_id, lacks in zip(views, lacking, strict=True) if lacks)
 
     def _is_heard(self, run_keys: Sequence[RunKey]) -> bool:
         return self.connections().subscriptions.hears(places_of(run_keys))

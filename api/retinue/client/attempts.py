@@ -35,6 +35,12 @@ class Attempts:
         self._unknown = unknown
         self._backoff = Backoff(_FIRST_DELAY_S, _LONGEST_DELAY_S)
         self._was_sent = False
+        self._last: StoreError | None = None
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that the next attempt may take; None = the first, which the link's own time-outs end."""
+        return None if self._last is None else max(self._until - time.monotonic(), 0.0)
 
     def next_delay(self, error: StoreError) -> float:
         """Seconds to wait before the next attempt.
@@ -42,6 +48,7 @@ class Attempts:
         Raises:
             SubagentLifecycleError: STORE_UNAVAILABLE, or LAUNCH_UNKNOWN with the handle: no further one.
         """
+        self._last = error
         unavailable = error if isinstance(error, StoreUnavailableError) else None
         self._was_sent = self._was_sent or (unavailable is not None and unavailable.sent)
         delay_s = self._backoff.next_s()
@@ -50,6 +57,11 @@ class Attempts:
         if hopeless or not self._was_sent or time.monotonic() + delay_s > self._until:
             raise self._fault(error) from error
         return delay_s
+
+    def cut_short(self) -> SubagentLifecycleError:
+        """What to raise when the limit ended a repeat: the error that made it one."""
+        assert self._last is not None, "the first attempt is not cut short"
+        return self._fault(self._last)
 
     def _fault(self, error: StoreError) -> SubagentLifecycleError:
         if self._unknown is not None and self._was_sent:

@@ -19,7 +19,7 @@ from retinue.client.dispatch import Dispatch, Slot
 from retinue.client.reads import chunks, places_of
 from retinue.client.scope import Scope, Target
 from retinue.client.ticket import JoinedThread
-from retinue.client.waited import Awaited, LastOfPart, WaitedRuns
+from retinue.client.waited import Awaited, LastOfPart, Views, WaitedRuns
 from retinue.contract import (
     DeadLetter,
     ErrorCode,
@@ -165,7 +165,8 @@ class SyncDispatch(Dispatch):
         """Waits until one of the runs has ended, or asks a human, or the time is over."""
         waited = WaitedRuns([(handle, self.target(handle)) for handle in handles], clock, until)
         with self.slot() as slot:
-            return waited.answer(self._awaited(waited, clock, slot))
+            views = self._awaited(waited, clock, slot)
+        return waited.answer(views, lacking=self._lacking(views, clock))
 
     def wait_for_all(self, handles: Sequence[object], clock: WaitClock) -> tuple[SubagentTerminalState, ...]:
         """Waits until all of the runs have ended, or the time is over."""
@@ -177,7 +178,7 @@ class SyncDispatch(Dispatch):
                 while rest is not None:
                     views |= self._awaited(rest, clock, slot)
                     rest = rest.rest(views)
-        return waited.answer_all(views)
+        return waited.answer_all(views, lacking=self._lacking(views, clock))
 
     def watching(
         self, run_keys: Sequence[RunKey], *, confirm_s: float | None = None
@@ -233,6 +234,17 @@ class SyncDispatch(Dispatch):
                     continue
                 slot.lend()
                 wake.wait(pause_s)
+
+    def _lacking(self, views: Views, clock: WaitClock) -> frozenset[str]:
+        """Those of the runs for which a wait was too short that no live worker can go on with."""
+        if not clock.is_over:
+            return frozenset()
+        try:
+            lacking = self.lacking_worker(list(views.values()))
+        except SubagentLifecycleError:
+            # The store has just gone away; how the runs stand is known.
+            return frozenset()
+        return frozenset(run_id for run_id, lacks in zip(views, lacking, strict=True) if lacks)
 
     def _is_heard(self, run_keys: Sequence[RunKey]) -> bool:
         """Whether a watch costs no round trip, and a look before it would only be one more."""

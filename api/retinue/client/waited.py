@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -87,18 +87,33 @@ class WaitedRuns:
         for keys in reversed(list(chunks(self.keys))):
             yield LastOfPart(keys, self._clock)
 
-    def answer(self, views: Views) -> tuple[SubagentTerminalState, ...]:
-        """How each run stands at the end of a wait for the first, in the order of the handles."""
+    def answer(self, views: Views, *, lacking: Collection[str] = ()) -> tuple[SubagentTerminalState, ...]:
+        """How each run stands at the end of a wait for the first, in the order of the handles.
+
+        Args:
+            lacking: Ids of those that wait for a worker that does not live.
+        """
         none_is_enough = not any(map(_is_enough, views.values()))
-        return self._ends(views, timed_out=self._clock.is_over and none_is_enough)
+        return self._ends(views, lacking, timed_out=self._clock.is_over and none_is_enough)
 
-    def answer_all(self, views: Views) -> tuple[SubagentTerminalState, ...]:
-        """How each run stands at the end of a wait for all, in the order of the handles."""
-        return self._ends(views, timed_out=self._clock.is_over)
+    def answer_all(self, views: Views, *, lacking: Collection[str] = ()) -> tuple[SubagentTerminalState, ...]:
+        """How each run stands at the end of a wait for all, in the order of the handles.
 
-    def _ends(self, views: Views, *, timed_out: bool) -> tuple[SubagentTerminalState, ...]:
+        Args:
+            lacking: As for `answer`.
+        """
+        return self._ends(views, lacking, timed_out=self._clock.is_over)
+
+    def _ends(
+        self, views: Views, lacking: Collection[str], *, timed_out: bool
+    ) -> tuple[SubagentTerminalState, ...]:
         return tuple(
-            answers.ended_state(target.handle, views[target.key.run_id], timed_out=timed_out)
+            answers.ended_state(
+                target.handle,
+                views[target.key.run_id],
+                timed_out=timed_out,
+                lacks_worker=target.key.run_id in lacking,
+            )
             if target
             else SubagentTerminalState.unknown(handle)
             for handle, target in self._targets

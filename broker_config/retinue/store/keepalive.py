@@ -1,33 +1,51 @@
 """How a connection is found out that died without a word, such as one whose peer lost its power.
 
-The kernel asks on behalf of an idle connection; before one is used that has been silent for a while, a
-PING goes first. So what is sent next is not lost, and nobody has to wonder whether it was carried out.
+The kernel asks on behalf of an idle connection, and gives one up on which something sent is not acknowledged;
+before one is used that has been silent for a while, a PING goes first. So what is sent next is not lost, and
+nobody has to wonder whether it was carried out.
 """
 
 import select
 import socket
+from collections.abc import Mapping
 from typing import Final
 
 ASK_AFTER_S = 5.0
 """Seconds of silence after which a connection is asked for a sign of life before its next use."""
 
-KEEPALIVE_OPTIONS: Final[dict[int, int]] = {
-    getattr(socket, name): value
-    # Dead after 5 + 3 x 2 seconds.
-    for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3))
-    if hasattr(socket, name)
-}
-"""The kernel's own questions, where they can be set."""
+
+def keepalive_options(*, idle_s: int, every_s: int, times: int) -> dict[int, int]:
+    """Socket options of the level TCP by which the kernel ends a connection, as far as it knows them.
+
+    Args:
+        idle_s: Seconds of silence after which it asks.
+        every_s: Seconds between questions.
+        times: Unanswered questions that end the connection.
+    """
+    options = {
+        "TCP_KEEPIDLE": idle_s,
+        "TCP_KEEPINTVL": every_s,
+        "TCP_KEEPCNT": times,
+        # A connection on which something is under way is not asked but sent to again, and by default for a
+        # quarter of an hour. This makes it as long as for an idle one, in milliseconds.
+        "TCP_USER_TIMEOUT": (idle_s + every_s * times) * 1000,
+    }
+    return {getattr(socket, name): value for name, value in options.items() if hasattr(socket, name)}
 
 
-def keep_alive(opened: socket.socket) -> None:
-    """Has the kernel end a TCP connection whose peer has not answered it for 11 s.
+KEEPALIVE_OPTIONS: Final = keepalive_options(idle_s=5, every_s=2, times=3)
+"""Those of connections to the store and the broker: dead after 11 s."""
+
+
+def keep_alive(opened: socket.socket, options: Mapping[int, int] = KEEPALIVE_OPTIONS) -> None:
+    """Has the kernel end a TCP connection whose peer has neither answered nor acknowledged anything for long.
 
     Args:
         opened: The socket; the ones of an asyncio transport serve as well.
+        options: How long that is.
     """
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in KEEPALIVE_OPTIONS.items():
+    for option, value in options.items():
         opened.setsockopt(socket.IPPROTO_TCP, option, value)
 
 

@@ -47,24 +47,24 @@
 | retinue:keyring | hash | key id -> handle key, JSON | for good |
 | retinue:reaper | string, PX | the elected reaper's process id | lease_seconds |
 
-Record fields: st state, ph phase, ep epoch, tok claim token, own owning process, op/rp last operation
-and its reply, nt id of the last note, root, par parent, pc the parent's call slot (iteration:index, or
-bg: in the background), pt the tool called there, path, dp depth, ab depth from which ended ancestors
-count (its own for a run that its parent's end abandons), q queue, pr priority, ag agent, sess session,
-co correlation digest, rd request digest, dl deadline ms, it iteration, im last recorded iteration, mi
-max iterations, fr how that response ended (stop, length, refused), mxd max depth, mxc max live
-children, lc live children, nc children ever, wk last wake-up number, rs/ra resends and the ms before
-which none is due, ls losses, di last iteration and how often its process disowned it there, ns/nd/hd
-steers accepted/delivered/handed out, cs steerable (l loop, o object), tin/tout/tca/tre tokens (input,
-output, cached, reasoning), usd their cost in micro-USD, unk 1 = that is not known, rt model retries, tc
-tool calls, t:<tool> and d:<tool> calls and ms of each tool, wms ms that it was suspended and ws since when
-it is, al how often a process died with it, xin/xout/xca/xre/xusd/xrt/xtc/xwms, xt:<tool> and xd:<tool> the
-same of all below it, xmc their model calls, xunk how many of them have an unknown cost, xat their attempts;
-led by y instead of x what they used after its end, dg spec digest, doc digest of the Agent Spec document that
-the agent stands in (absent: workers have the agent), md/pv its model and provider, na open requests to
-a human (absent: never asked), th thread, tt thread TTL s, gr messages sent in the group that it owns,
-gc the run that owns the group for which it was sent a message, ho handoffs, cn the run that it
-continues, ry the run whose dead letter it replays, se epoch of the last suspension, ttl result TTL s,
+Record fields: st state, ph phase, ep epoch, tok claim token, own owning process, op/rp last operation and
+its reply, nt id of the last note, dr the claim token if its process drains, root, par parent, pc the
+parent's call slot (iteration:index, or bg: in the background), pt the tool called there, path, dp depth, ab
+depth from which ended ancestors count (its own for a run that its parent's end abandons), q queue, pr
+priority, ag agent, sess session, co correlation digest, rd request digest, dl deadline ms, it iteration, im
+last recorded iteration, mi max iterations, fr how that response ended (stop, length, refused), mxd max
+depth, mxc max live children, lc live children, nc children ever, wk last wake-up number, rs/ra resends and
+the ms before which none is due, ls losses, di last iteration and how often its process disowned it there,
+ns/nd/hd steers accepted/delivered/handed out, cs steerable (l loop, o object), tin/tout/tca/tre tokens
+(input, output, cached, reasoning), usd their cost in micro-USD, unk 1 = that is not known, rt model
+retries, tc tool calls, t:<tool> and d:<tool> calls and ms of each tool, wms ms that it was suspended and ws
+since when it is, al how often a process died with it, xin/xout/xca/xre/xusd/xrt/xtc/xwms, xt:<tool> and
+xd:<tool> the same of all below it, xmc their model calls, xunk how many of them have an unknown cost, xat
+their attempts; led by y instead of x what they used after its end, dg spec digest, doc digest of the Agent
+Spec document that the agent stands in (absent: workers have the agent), md/pv its model and provider, na
+open requests to a human (absent: never asked), th thread, tt thread TTL s, gr messages sent in the group
+that it owns, gc the run that owns the group for which it was sent a message, ho handoffs, cn the run that
+it continues, ry the run whose dead letter it replays, se epoch of the last suspension, ttl result TTL s,
 cr/sa/up/fi created, started, updated, finished ms, cls error class, hw how many runs at or below it ask a
 human (absent: none; up to the next ended one above) and hs since when, ms: the deadline stands still, mtc
 most tool calls (absent: no limit), bk depths at and above it that have a budget (absent: none; accounts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from retinue.contract import TERMINAL_STATES, ErrorClassification, Phase, SubagentState, Usage
 from retinue.store.call import text
@@ -70,6 +70,9 @@ def parse_wake_up(
     return WakeUp(tenant, run_id, int(number), kind, agent, queue, step, root, parent or None)
 
 
+_AT_WORK: Final = (Phase.MODEL_CALL, Phase.TOOL_CALL)
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """The record of a run. Times are epoch milliseconds of the server's clock; None = not yet, or none."""
@@ -89,7 +92,10 @@ class Record:
 
     @property
     def phase(self) -> Phase:
-        return Phase(self.fields.get("ph", ""))
+        phase = Phase(self.fields.get("ph", ""))
+        if phase in _AT_WORK and self.fields.get("dr") == self.fields.get("tok", ""):
+            return Phase.DRAINING
+        return phase
 
     @property
     def epoch(self) -> int:

@@ -242,6 +242,11 @@ def _note(run: RunKey, fence: Fence, event: EventType, rest: str) -> ScriptCall[
     return on_run("note", run, argv, _recorded("note"))
 
 
+def note_draining(run: RunKey, fence: Fence) -> ScriptCall[Recorded | Stale]:
+    """Has readers shown that the process which holds the run drains."""
+    return on_run("note_draining", run, (fence.epoch, fence.token), _recorded("note_draining"))
+
+
 def suspend(
     run: RunKey,
     fence: Fence,

@@ -16,6 +16,7 @@ from retinue.agents import Agent, AgentConfig, ToolContext, load_agent_spec, too
 @tool(toolset="desk", idempotent=True)
 def look(line: str, ctx: ToolContext) -> str:
     """Look something up; may run again, until it has an answer."""
+    ctx.progress(f"looks for {line}")
     _write(ctx, f"look {line}")
     return f"saw {line}"
 
@@ -49,6 +50,7 @@ boss = Agent(
     sub_agents=[helper, slow],
     config=AgentConfig(background=True),
 )
+cashier = Agent(name="cashier", instructions="You are cashier.", model="scripted", tools=[pay])
 
 _LOOK, _BOOK = (
     ServerTool(name=name, description=f"Does {name}.", inputs=[StringProperty(title="line")])

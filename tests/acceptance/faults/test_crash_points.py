@@ -1,4 +1,4 @@
-"""Workers killed at every point of their work, two at a time: nothing is lost, and nothing done twice."""
+"""Workers killed at every point of their work, three at a time: nothing is lost, and nothing done twice."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.acceptance.faults.scenario import Scenario, script_scenario
+from tests.acceptance.faults.scenario import (
+    Scenario,
+    script_scenario,
+)
 from tests.acceptance.run_rig import DEADLINE_S, RunRig, run_rig
 
+from retinue.store.scripts import operation_names
 from retinue.testing.processes import ChildProcess
 from retinue.testing.workers import worker_environment
 
 _HERE = Path(__file__).parent
-_AT_ONCE = 2
-_LIMIT_S = 110.0
+_AT_ONCE = 3
+_LIMIT_S = 300.0
 _POINTS = (
     "before-claim", "after-claim",
     "before-boundary", "after-boundary",
@@ -34,14 +38,26 @@ _POINTS = (
     "before-suspend", "after-suspend",
     "before-begin_approved", "after-begin_approved",
     "before-handoff", "after-handoff",
+    "before-steer", "after-steer",
     "before-cancel", "after-cancel",
     "before-sweep", "after-sweep",
+    "before-note", "after-note",
+    "drain/before-hand_back", "drain/after-hand_back",
+    "drain/before-note_draining", "drain/after-note_draining",
+    "cut/before-take_over", "cut/after-take_over",
     "before-elect", "after-elect",
+    "before-timer", "after-timer",
+    "before-rewake", "after-rewake",
+    "before-no_worker", "after-no_worker",
+    "before-forget_queue", "after-forget_queue",
     "before-wakeup", "after-wakeup",
     "before-finish", "after-finish",
 )  # fmt: skip
-"""Before and after each script of a worker that the scenario needs, and each model call, tool call and
-wake-up; where a turn does the same several times, in the middle of it as well."""
+"""Before and after each script with which a worker or the elected reaper writes, and each model call, tool
+call and wake-up; where a turn does the same several times, in the middle of it as well."""
+
+_OF_CLIENTS = {"answer", "decide", "discard"}
+"""Scripts that no worker sends; test_killed_processes.py has the clients' points."""
 
 
 class Farm:
@@ -54,6 +70,7 @@ class Farm:
             "lease_seconds": 1.0,
             # So many deaths are no run's own fault.
             "losses_before_worker_lost": 100,
+            "approval_ttl_seconds": 5,
         }
         self._process = ChildProcess(
             [sys.executable, str(_HERE / "worker_farm.py"), str(_AT_ONCE), *points],
@@ -77,6 +94,17 @@ class Farm:
         self._process.close()
 
 
+def test_every_script_that_a_worker_writes_with_has_its_points() -> None:
+    writes = {name for name in operation_names() if not name.startswith(("read", "find", "list"))}
+    tried = {point.rpartition("/")[2] for point in _POINTS}
+    assert [
+        point
+        for name in sorted({*writes, "model", "tool", "wakeup"} - _OF_CLIENTS)
+        for point in (f"before-{name}", f"after-{name}")
+        if point not in tried
+    ] == []
+
+
 @pytest.mark.timeout(_LIMIT_S + 30)
 def test_a_worker_killed_at_any_point_loses_nothing_and_does_nothing_twice(tmp_path: Path) -> None:
     with run_rig(tmp_path, agents="faults.crash_agents") as rig:
@@ -87,16 +115,14 @@ def test_a_worker_killed_at_any_point_loses_nothing_and_does_nothing_twice(tmp_p
         farm.wait_until_ready()
         deadline = time.monotonic() + _LIMIT_S
         try:
-            while len(farm.died()) < len(_POINTS):
+            while len(farm.died()) < len(_POINTS) and time.monotonic() < deadline:
                 played.append(Scenario.start(rig, lifecycle, f"s{len(played)}"))
-                rig.wait_until(
-                    played[-1].go_on,
-                    f"the end of scenario {len(played)}",
-                    timeout_s=deadline - time.monotonic(),
-                )
+                what = f"the end of scenario {len(played)}"
+                rig.wait_until(played[-1].go_on, what, timeout_s=_LIMIT_S)
+            assert sorted({*_POINTS} - {*farm.died()}) == []
+            for scenario in played:
+                rig.wait_until(scenario.is_over, "the end of what nobody waits for")
         finally:
-            left = sorted({*_POINTS} - {*farm.died()})
             farm.close()
-        assert left == []
         for scenario in played:
             scenario.check()

@@ -8,14 +8,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.acceptance.run_rig import RunRig, of_kind, run_rig
+from tests.acceptance.faults.scenario import Scenario, script_scenario
+from tests.acceptance.run_rig import DEADLINE_S, RunRig, of_kind, run_rig
 
 from retinue.contract import EventType, SubagentState
+from retinue.store import keys
 from retinue.store.scripts import script
 from retinue.testing.proxy import FaultProxy, Loss
+from retinue.worker.tool_calls import OUTCOME_UNKNOWN
 
 WRITES = ("claim", "boundary", "record_model", "record_tool_result", "launch", "suspend", "finish")
 MODEL_CALLS = 4
+OTHERS = (
+    "begin_approved", "handoff", "note", "steer", "cancel", "sweep", "elect", "timer", "no_worker", "rewake",
+)  # fmt: skip
+"""What a worker or the elected reaper writes besides, but for what hands runs back and takes them over."""
 
 
 class Way(NamedTuple):
@@ -61,3 +68,89 @@ def test_a_write_that_is_not_answered_happens_once(way: Way, write: str, loss: L
         assert often[run_id, EventType.MODEL_FINISHED] == 2
         assert often[run_id, EventType.TOOL_FINISHED] == 1
         assert often[run_id, EventType.RUN_FINISHED] == 1
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Way]:
+    """A rig with the agents of the scenario, and no worker yet."""
+    with run_rig(
+        tmp_path, agents="faults.crash_agents", store_timeout_seconds=0.5, approval_ttl_seconds=5
+    ) as rig:
+        script_scenario(rig.model)
+        rig.model.script("helper", when=lambda asked: asked.messages[0].text == "held").hold("held").call(
+            "look", {"line": "${user}"}
+        ).then("${results}")
+        with FaultProxy(rig.server.port) as proxy:
+            yield Way(rig, proxy)
+
+
+def lose_replies(way: Way, write: str) -> None:
+    """The next two to a script, which is then known by its digest."""
+    way.rig.store.script_load(script(write).body)
+    way.proxy.lose(Loss.REPLY, to=script(write).sha.encode(), count=2)
+
+
+def are_lost(way: Way) -> bool:
+    return way.proxy.losses_left == 0
+
+
+@pytest.mark.timeout(240)
+def test_each_other_write_whose_reply_is_lost_happens_once(alone: Way) -> None:
+    rig, lifecycle = alone.rig, alone.rig.lifecycle()
+    rig.worker(concurrency=4, settings={"store_url": alone.proxy.url})
+    played: list[Scenario] = []
+
+    for write in OTHERS:
+        lose_replies(alone, write)
+        while not are_lost(alone):
+            played.append(Scenario.start(rig, lifecycle, f"{write}-{len(played)}"))
+            rig.wait_until(played[-1].go_on, f"the end of what loses {write}")
+
+    for scenario in played:
+        rig.wait_until(scenario.is_over, "the end of what nobody waits for")
+        scenario.check()
+        assert not of_kind(scenario.events(), EventType.ATTEMPT_LOST)
+        assert OUTCOME_UNKNOWN not in str(lifecycle.result(scenario.boss).summary)
+
+
+def test_a_run_whose_taking_over_is_not_answered_is_taken_over_once(alone: Way) -> None:
+    rig, lifecycle = alone.rig, alone.rig.lifecycle()
+    rig.worker(concurrency=4, settings={"store_url": alone.proxy.url})
+    doomed = rig.worker(concurrency=4)
+    handles = lifecycle.launch_many([{"agent": "helper", "goal": "held"}] * 8)
+    rig.model.wait_for(lambda model: model.in_flight("helper") == 8, timeout_s=DEADLINE_S)
+
+    lose_replies(alone, "take_over")
+    doomed.kill()
+    rig.wait_until(lambda: are_lost(alone), "the loss of both")
+    rig.model.release("held")
+
+    assert {rig.result(lifecycle, handle).summary for handle in handles} == {"saw held"}
+    lost = [len(of_kind(list(lifecycle.events(handle)), EventType.ATTEMPT_LOST)) for handle in handles]
+    assert sorted(lost) == [0] * 4 + [1] * 4
+
+
+@pytest.mark.parametrize(("write", "drain_seconds"), [("hand_back", 30), ("take_over", 0)])
+def test_a_run_that_a_stopping_worker_hands_back_unanswered_goes_on_elsewhere(
+    alone: Way, write: str, drain_seconds: float
+) -> None:
+    rig, lifecycle = alone.rig, alone.rig.lifecycle()
+    settings = {"store_url": alone.proxy.url, "drain_seconds": drain_seconds}
+    stopping = rig.worker(concurrency=4, settings=settings)
+    handle = lifecycle.launch(agent="helper", goal="held")
+    rig.model.wait_for(lambda model: model.in_flight("helper") == 1, timeout_s=DEADLINE_S)
+    [process] = map(str, rig.store.hkeys(keys.WORKERS))
+    rig.worker(concurrency=4)
+
+    lose_replies(alone, write)
+    stopping.terminate()
+    if drain_seconds:
+        rig.wait_until(lambda: '"draining": true' in str(rig.store.hget(keys.WORKERS, process)), "its drain")
+        rig.model.release("held")
+    rig.wait_until(lambda: are_lost(alone), "the loss of both")
+    rig.model.release("held")
+
+    assert stopping.wait(DEADLINE_S) == 0
+    assert rig.result(lifecycle, handle).summary == "saw held"
+    assert not of_kind(list(lifecycle.events(handle)), EventType.ATTEMPT_LOST)
+    assert [line.split()[2:] for line in rig.ledger()] == [["look", "held"]]

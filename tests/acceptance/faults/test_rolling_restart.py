@@ -85,7 +85,7 @@ def test_a_run_at_its_boundary_goes_on_elsewhere_while_the_old_process_still_has
 
     assert result.summary == "heard wrote free"
     assert old.running
-    assert lifecycle.status(stuck).phase is Phase.TOOL_CALL
+    rig.wait_until(lambda: lifecycle.status(stuck).phase is Phase.DRAINING, "it is shown that it drains")
 
     # A second SIGTERM changes nothing; SIGKILL in the middle is a lost attempt like any other.
     old.terminate()

@@ -1,6 +1,9 @@
 """A program that keeps workers running, each of which is to die at another point, until one is left for good.
 
-    python worker_farm.py 2 after-claim before-model ...
+    python worker_farm.py 2 after-claim drain/before-hand_back cut/after-take_over before-model ...
+
+A worker whose point begins with `drain/` gets a SIGTERM when its first run is about to pass a boundary, and
+the time that it needs; one with `cut/` has none. Should it end before it gets there, another one tries.
 
 They are forked from one process that has imported what they need, so that a new one takes no seconds. It
 says of each worker that has ended `died <point>`, or `ended <point> <status>` if it was not killed.
@@ -12,16 +15,20 @@ import os
 import signal
 import sys
 from collections import deque
+from typing import Any
 
 import openai  # noqa: F401
 import pyagentspec.swarm  # noqa: F401
 from celery.__main__ import main as celery
 
 import retinue.worker.runtime  # noqa: F401
+from retinue.broker.stranded import Stranded
 from retinue.store import running
 from retinue.worker.crash_points import VARIABLE
 
 IMMORTAL = "never"
+UNSERVED_S = 0.5
+"""How long a queue is left alone that nobody serves: no worker here lives for the ten seconds of others."""
 
 
 def keep_workers(at_once: int, points: deque[str]) -> None:
@@ -39,17 +46,45 @@ def keep_workers(at_once: int, points: deque[str]) -> None:
         pid, status = os.wait()
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         point = running.pop(pid)
+        if status == 0 and "/" in point:
+            points.append(point)
+            continue
         print(f"died {point}" if killed else f"ended {point} {status}", flush=True)
 
 
-def _work(number: int, point: str) -> None:
+def _work(number: int, text: str) -> None:
+    stop, _, point = text.rpartition("/")
     os.environ[VARIABLE] = point
+    if stop:
+        os.environ["RETINUE_DRAIN_SECONDS"] = "0" if stop == "cut" else "30"
+        _stop_at_the_first_boundary()
+    _pass_by_queues_soon()
     # Every run loses workers here, and suspects would spend most of the time on the start of their own.
     claim = running.claim
     running.claim = lambda *args, **options: claim(*args, **{**options, "alone": True})
     sys.argv = ["celery", "-A", "retinue.worker", "worker", "-c", "4", "-n", f"farm{number}@%h", "-l", "INFO"]
     celery()
     os._exit(0)
+
+
+def _stop_at_the_first_boundary() -> None:
+    boundary = running.boundary
+
+    def stopping(*args: Any, **options: Any) -> Any:
+        running.boundary = boundary
+        os.kill(os.getpid(), signal.SIGTERM)
+        return boundary(*args, **options)
+
+    running.boundary = stopping
+
+
+def _pass_by_queues_soon() -> None:
+    make = Stranded.__init__
+
+    def hasty(*args: Any, **options: Any) -> None:
+        make(*args, **{**options, "unserved_s": UNSERVED_S})
+
+    Stranded.__init__ = hasty
 
 
 if __name__ == "__main__":

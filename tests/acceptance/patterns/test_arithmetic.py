@@ -23,7 +23,7 @@ def test_the_numbers_are_right_while_a_worker_is_killed_and_replaced(
         group = calculators(case, mode)
         handles = {question: case.launch(group, question) for question in QUESTIONS}
         # In the middle: some requests are answered, and no run has come to its end yet or few have.
-        rig.model.wait_for(lambda model: model.count() >= 3)
+        rig.model.wait_for(lambda model: model.count() >= 3, timeout_s=30)
         doomed.kill()
         rig.keep_workers(2, concurrency=1)
 

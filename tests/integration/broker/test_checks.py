@@ -172,14 +172,14 @@ def test_a_unix_socket_is_checked_in_both_spellings(server_with: Callable[..., P
     assert require_server(f"redis+socket://:{password}@{path}?virtual_host=0").problems == ()
 
 
-def test_a_closed_port_is_unavailable_within_the_limit() -> None:
+def test_a_closed_port_is_unavailable_at_once() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"redis://:{SECRET}@127.0.0.1:{taken.getsockname()[1]}/0"
         started = time.monotonic()
         with pytest.raises(StoreUnavailableError, match="no server answers at redis://:") as caught:
-            require_server(url)
-    assert time.monotonic() - started < 3.0
+            require_server(url, timeout_s=120)
+    assert time.monotonic() - started < 30  # not after the limit
     assert SECRET not in str(caught.value)
     assert not check_server(url).reachable
 
@@ -189,8 +189,8 @@ def test_a_frozen_server_is_unavailable_within_the_limit(server_with: Callable[.
     server.pause()
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError):
-        require_server(server.url)
-    assert time.monotonic() - started < 3.0
+        require_server(server.url, timeout_s=1)
+    assert time.monotonic() - started < 20  # by itself it would not end
     server.resume()
     assert require_server(server.url).reachable
 

@@ -138,7 +138,7 @@ def test_the_url_is_one_for_kombu_too(directory: Path) -> None:
     with EmbeddedValkey(directory) as server, Connection(server.url) as connection:
         queue = connection.SimpleQueue("retinue")
         queue.put({"run": "sa-p00"})
-        message = queue.get(timeout=5)
+        message = queue.get(timeout=30)
         message.ack()
         assert message.payload == {"run": "sa-p00"}
         queue.close()
@@ -190,7 +190,7 @@ def test_nobody_else_can_read_the_files_or_the_password(directory: Path) -> None
 def test_the_password_is_asked_for(directory: Path) -> None:
     with EmbeddedValkey(directory):
         port = _state(directory)["port"]
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as stranger:
             stranger.sendall(b"*1\r\n$4\r\nPING\r\n")
             assert stranger.recv(256).startswith(b"-NOAUTH")
 
@@ -203,7 +203,7 @@ def test_a_killed_owner_takes_the_server_with_it_and_the_data_stays(
     server = _state(directory)
     _set(url, "run", "kept")
     first.kill()
-    assert _until(lambda: _gone(server["pid"]) and _gone(server["keeper"]), 2.0)
+    assert _until(lambda: _gone(server["pid"]) and _gone(server["keeper"]), 30.0)
     with EmbeddedValkey(directory) as again:
         assert _get(again.url, "run") == b"kept"
 
@@ -226,7 +226,7 @@ def test_two_starts_at_once_share_one_server_until_the_last_owner_is_gone(
     assert not _gone(server["pid"])
     assert _get(url, "run") == b"kept"
     last.kill()
-    assert _until(lambda: _gone(server["pid"]), 2.0)
+    assert _until(lambda: _gone(server["pid"]), 30.0)
 
 
 def test_two_objects_of_one_process_are_one_owner_each(directory: Path) -> None:
@@ -246,7 +246,7 @@ def test_threads_of_one_process_may_start_at_once(directory: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert sorted(server.attached for server in servers) == [False, True, True, True]
     for server in servers:
         server.stop()
@@ -292,7 +292,7 @@ def test_a_forked_child_that_starts_is_an_owner_of_its_own(directory: Path) -> N
     assert not _gone(pid)
     os.close(released[1])
     os.waitpid(child, 0)
-    assert _until(lambda: _gone(pid), 2.0)
+    assert _until(lambda: _gone(pid), 30.0)
     for descriptor in (*started, released[0]):
         os.close(descriptor)
 
@@ -305,7 +305,7 @@ def test_a_start_during_a_shutdown_waits_and_starts_anew(directory: Path, owner:
     # A frozen server cannot end on SIGTERM: the shutdown takes until the keeper loses patience.
     os.kill(pid, signal.SIGSTOP)
     first.kill()
-    assert _until(lambda: not _joins(directory), 5.0)
+    assert _until(lambda: not _joins(directory), 30.0)
     with EmbeddedValkey(directory) as again:
         assert not again.attached
         assert _gone(pid)
@@ -316,7 +316,7 @@ def test_a_killed_keeper_takes_the_server_with_it(directory: Path) -> None:
     server = EmbeddedValkey(directory).start()
     state = _state(directory)
     os.kill(state["keeper"], signal.SIGKILL)
-    assert _until(lambda: _gone(state["pid"]), 2.0)
+    assert _until(lambda: _gone(state["pid"]), 30.0)
     assert not server.running
     server.stop()
     with EmbeddedValkey(directory) as again:
@@ -327,7 +327,7 @@ def test_sigterm_to_the_keeper_ends_the_server_in_good_order(directory: Path) ->
     server = EmbeddedValkey(directory).start()
     state = _state(directory)
     os.kill(state["keeper"], signal.SIGTERM)
-    assert _until(lambda: _gone(state["pid"]), 2.0)
+    assert _until(lambda: _gone(state["pid"]), 30.0)
     assert "bye bye" in (directory / "valkey.log").read_text()
     server.stop()
 

@@ -88,7 +88,7 @@ async def test_a_tick_is_cut_before_the_election_that_it_acts_under_runs_out(wat
             return True
 
     loop = asyncio.create_task(watch.reaper("p1", Stuck()).run())
-    await asyncio.wait_for(cut.wait(), 5)
+    await asyncio.wait_for(cut.wait(), 30)
     loop.cancel()
     await asyncio.wait([loop])
 
@@ -206,11 +206,11 @@ async def test_a_marked_run_on_a_worker_is_hinted_at_until_its_worker_ends_it(wa
     stage.cancel(run)
     hints: Any = watch.server.pubsub(ignore_subscribe_messages=True)
     hints.subscribe(keys.process_channel(stage.process("p1")))
-    hints.get_message(timeout=5)  # the confirmation
+    hints.get_message(timeout=30)  # the confirmation
 
     await watch.reaper("p1").tick()
 
-    assert hints.get_message(timeout=5)["data"] == f"{run.run_id} cancel"
+    assert hints.get_message(timeout=30)["data"] == f"{run.run_id} cancel"
     assert stage.state(run) is SubagentState.CANCEL_REQUESTED
     assert run.run_id in stage.due()
     stage.run(attempt.finish(CANCELLED))

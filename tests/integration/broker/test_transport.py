@@ -72,7 +72,7 @@ class Desk:
 
     def drain(self) -> None:
         """Receives what one pop brings."""
-        self.connection.drain_events(timeout=3)
+        self.connection.drain_events(timeout=30)
 
     def ask(self) -> None:
         """Sends a pop, as the worker's loop does, without waiting for its reply."""
@@ -412,6 +412,6 @@ def test_a_unix_socket_carries_messages(stack: ExitStack) -> None:
     )
     consumer.consume()
 
-    connection.drain_events(timeout=3)
+    connection.drain_events(timeout=30)
 
     assert heard == run_ids

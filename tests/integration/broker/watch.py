@@ -161,7 +161,7 @@ class Watch:
             self.server.hset(run.record, "ra", 0)
 
 
-async def until(done: Callable[[], object], timeout_s: float = 10.0) -> None:
+async def until(done: Callable[[], object], timeout_s: float = 30.0) -> None:
     """Waits for something that another task brings about.
 
     Raises:

@@ -18,12 +18,12 @@ class LoopThread:
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
 
-    def run(self, coroutine: Coroutine[Any, Any, Any], timeout_s: float = 30) -> Any:
+    def run(self, coroutine: Coroutine[Any, Any, Any], timeout_s: float = 90) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout_s)
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(5)
+        self._thread.join(30)
         self.loop.close()
 
 

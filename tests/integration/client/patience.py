@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], object], *, within_s: float = 10) -> None:
+def wait_until(condition: Callable[[], object], *, within_s: float = 30) -> None:
     """Looks again and again until the condition holds."""
     ends_at = time.monotonic() + within_s
     while not condition():

@@ -147,11 +147,11 @@ def test_a_wait_for_a_human_being_asked_returns_when_one_is(lifecycle: Any, work
     handle = lifecycle.launch(agent="support", goal="g")
     found: list[Any] = []
     waiting = threading.Thread(
-        target=lambda: found.append(lifecycle.wait(handle, timeout_seconds=20, until="asked"))
+        target=lambda: found.append(lifecycle.wait(handle, timeout_seconds=60, until="asked"))
     )
     waiting.start()
     worker.ask(handle, REFUND)
-    waiting.join(20)
+    waiting.join(60)
     [ended] = found
     assert (ended.completed, ended.timed_out, ended.state) == (False, False, SubagentState.RUNNING)
     assert "pending()" in ended.diagnostic

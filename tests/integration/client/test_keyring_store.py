@@ -57,7 +57,7 @@ def test_processes_that_start_at_once_agree_on_the_first_key(fresh_store_url: st
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(30)
     handle = rings[0].mint("_", FIELDS)
     assert len(rings) == 8
     assert all(ring.verify("_", handle) for ring in rings)

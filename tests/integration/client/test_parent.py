@@ -139,12 +139,12 @@ def test_a_wait_lends_the_slot_only_while_it_blocks(
     tool = facades.of_parent(parent)
     handles = tool.launch_many([{"goal": "y"}] * 2)
     ends: list[Any] = []
-    waiter = threading.Thread(target=lambda: ends.append(tool.wait_all(handles, timeout_seconds=20)))
+    waiter = threading.Thread(target=lambda: ends.append(tool.wait_all(handles, timeout_seconds=60)))
     waiter.start()
     wait_until(lambda: parent.lent == 1)
     worker.complete(handles[1])
     worker.complete(handles[0])
-    waiter.join(10)
+    waiter.join(30)
     assert [end.completed for end in ends[0]] == [True, True]
     assert (parent.lent, parent.lends) == (0, 1)
     tool.wait(handles[0])
@@ -158,7 +158,7 @@ async def test_a_wait_in_an_asynchronous_tool_lends_the_slot_too(
 ) -> None:
     async with AsyncSubagentLifecycle(settings=facades.settings()) as tool:
         handle = await tool.launch(goal="y")
-        waiting = asyncio.create_task(tool.wait(handle, timeout_seconds=20))
+        waiting = asyncio.create_task(tool.wait(handle, timeout_seconds=60))
         await asyncio.to_thread(wait_until, lambda: parent.lent == 1)
         worker.complete(handle)
         assert (await waiting).completed

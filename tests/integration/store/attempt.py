@@ -204,6 +204,9 @@ class Attempt:
     def retry(self) -> ScriptCall[Any]:
         return running.note_retry(self.run, self.fence, iteration=1, reason="MODEL_UNAVAILABLE", delay_ms=250)
 
+    def draining(self) -> ScriptCall[Any]:
+        return running.note_draining(self.run, self.fence)
+
     def progress(self, message: str = "half") -> ScriptCall[Any]:
         return running.note_progress(self.run, self.fence, index=0, message=message)
 

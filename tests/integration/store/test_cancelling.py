@@ -54,9 +54,9 @@ def test_the_sweep_ends_what_is_queued_or_waiting_and_hints_what_runs(stage: Sta
     stage.cancel(root)
     with stage.server.pubsub(ignore_subscribe_messages=True) as channel:
         channel.subscribe(keys.process_channel(stage.process("p7")))
-        channel.get_message(timeout=5)
+        channel.get_message(timeout=30)
         (chunk,) = stage.sweep(root)
-        message = channel.get_message(timeout=5)
+        message = channel.get_message(timeout=30)
     assert message is not None
     assert message["data"] == f"{held.run_id} cancel"
     assert (chunk.cursor, chunk.ended, chunk.running, chunk.wakeups) == ("", 4, 1, ())

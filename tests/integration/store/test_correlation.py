@@ -89,14 +89,14 @@ def test_of_concurrent_launches_under_one_id_exactly_one_runs(stage: Stage, on_d
     start, replies = threading.Barrier(len(new)), []
 
     def launch(run: Any) -> None:
-        start.wait(10)
+        start.wait(30)
         replies.append(stage.launch(run))
 
     workers = [threading.Thread(target=launch, args=(run,)) for run in new]
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(10)
+        worker.join(30)
     (winner,) = (reply.runs[0].run_id for reply in replies if isinstance(reply, Launched))
     others = [reply for reply in replies if not isinstance(reply, Launched)]
     assert others == [DuplicateCorrelation(winner, same=on_duplicate == "return", conflict=False)] * 7

@@ -24,6 +24,7 @@ WRITES: dict[str, Callable[[Stage, Attempt], Any]] = {
     "record_model": lambda stage, attempt: attempt.model(tools=["search"]),
     "record_tool_result": lambda stage, attempt: attempt.tool(0),
     "note_retry": lambda stage, attempt: attempt.retry(),
+    "note_draining": lambda stage, attempt: attempt.draining(),
     "note_progress": lambda stage, attempt: attempt.progress(),
     "suspend": lambda stage, attempt: attempt.suspend([attempt.run]),
     "suspend that asks a human": lambda stage, attempt: attempt.ask(REFUND),

@@ -8,7 +8,7 @@ import pytest
 from tests.integration.store.attempt import PIN
 from tests.integration.store.stage import Stage
 
-from retinue.contract import StoreReplyError, SubagentState
+from retinue.contract import Phase, StoreReplyError, SubagentState
 from retinue.store.record import Ending
 from retinue.store.replies import Pin, Recorded, RecordedResponse, Stopped
 from retinue.store.running import PROGRESS_KEPT
@@ -191,3 +191,16 @@ def test_how_a_response_ended_outlives_the_attempt_that_recorded_it(stage: Stage
     again.go()
     stage.run(again.model())
     assert stage.record(attempt.run).ending is Ending.STOP
+
+
+def test_a_run_is_shown_as_draining_for_as_long_as_that_attempt_is_at_work(stage: Stage) -> None:
+    root = stage.root()
+    attempt = stage.asking(root)
+    assert stage.run(attempt.draining()) == Recorded()
+    assert (stage.record(root).state, stage.record(root).phase) == (SubagentState.RUNNING, Phase.DRAINING)
+    stage.run(attempt.model(tools=["search"]))
+    assert stage.record(root).phase is Phase.DRAINING
+    stage.run(attempt.hand_back())
+    assert stage.record(root).phase is Phase.QUEUED
+    stage.claim(root)
+    assert stage.record(root).phase is Phase.TOOL_CALL

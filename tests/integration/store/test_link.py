@@ -207,7 +207,7 @@ async def test_a_killed_connection_is_replaced_at_the_next_use(link: Both, store
 def blocked_connection(server: PrivateServer) -> str:
     """The id of the connection that waits in BLPOP, once one does."""
     client = server.client(decode_responses=True)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         for entry in client.client_list():
             if entry["cmd"] == "blpop":
@@ -252,7 +252,7 @@ async def test_a_pipeline_cut_in_flight_is_never_repeated(link: Both, store_serv
 @pytest.mark.parametrize("kind", ["valkey", "redis"])
 async def test_a_restarted_server_is_found_again_with_its_data(colour: str, kind: str):
     with PrivateServer(kind, appendonly=True) as server:
-        link = Both(colour, server.url, connect_timeout_s=1)
+        link = Both(colour, server.url, connect_timeout_s=20)
         assert await link.evalsha(WRITE, ["k"], ["v"]) == b"OK"
         server.stop()
         for _ in range(3):
@@ -288,22 +288,22 @@ async def test_a_refused_connection_fails_at_once_and_names_the_place_without_th
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-        link = Both(colour, f"redis://:hunter2@127.0.0.1:{port}", connect_timeout_s=2)
+        link = Both(colour, f"redis://:hunter2@127.0.0.1:{port}", connect_timeout_s=60)
         started = time.monotonic()
         with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{port} db 0") as caught:
             await link.execute("PING")
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 30
         assert "hunter2" not in str(caught.value)
         await link.close()
 
 
 async def test_a_server_that_never_greets_fails_within_the_connect_timeout(colour: str):
     server = SilentServer(greets=False)
-    link = Both(colour, server.url, connect_timeout_s=0.3)
+    link = Both(colour, server.url, connect_timeout_s=0.3, timeout_s=60)
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError):
         await link.execute("GET", "a")
-    assert 0.25 < time.monotonic() - started < 1.5
+    assert 0.25 < time.monotonic() - started < 30  # and not that for a reply
     await link.close()
     server.close()
 
@@ -311,11 +311,11 @@ async def test_a_server_that_never_greets_fails_within_the_connect_timeout(colou
 async def test_a_reply_that_never_comes_times_out_and_the_connection_is_dropped(
     colour: str, silent_server: SilentServer
 ):
-    link = Both(colour, silent_server.url, timeout_s=0.3)
+    link = Both(colour, silent_server.url, connect_timeout_s=60, timeout_s=1)
     started = time.monotonic()
-    with pytest.raises(StoreUnavailableError, match=r"no reply within 0\.3 s"):
+    with pytest.raises(StoreUnavailableError, match="no reply within 1 s"):
         await link.execute("GET", "a")
-    assert 0.25 < time.monotonic() - started < 1.5
+    assert 0.9 < time.monotonic() - started < 30  # and not that for connecting
     silent_server.reply = b"$5\r\nright\r\n"
     assert await link.execute("GET", "b") == b"right"
     assert silent_server.accepted == 2
@@ -323,17 +323,17 @@ async def test_a_reply_that_never_comes_times_out_and_the_connection_is_dropped(
 
 
 async def test_the_timeout_counts_for_each_command_and_not_for_the_connection(store_server: PrivateServer):
-    link = AsyncLink(store_server.url, timeout_s=0.5)
+    link = AsyncLink(store_server.url, timeout_s=2)
     for _ in range(4):
-        assert await link.execute("BLPOP", "nothing", 0.2) is None
+        assert await link.execute("BLPOP", "nothing", 0.6) is None
     assert link.connected
     await link.close()
 
 
 async def test_a_late_reply_never_meets_the_next_command(colour: str, store_server: PrivateServer):
-    link = Both(colour, store_server.url, timeout_s=0.3)
+    link = Both(colour, store_server.url, timeout_s=1)
     with pytest.raises(StoreUnavailableError):
-        await link.execute("BLPOP", "nothing", 0.6)
+        await link.execute("BLPOP", "nothing", 1.5)
     for n in range(20):
         assert await link.execute("ECHO", n) == str(n).encode()
     await link.close()
@@ -453,8 +453,8 @@ def test_an_interrupted_call_closes_its_connection(valkey_url: str):
     link = SyncLink(valkey_url, max_connections=1)
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
-        with pytest.raises(Interrupted):
+        with pytest.raises(Interrupted):  # noqa: PT012 - it may come before the call
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
             link.execute("BLPOP", "nothing", 3)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -119,6 +119,7 @@ GO_ON: dict[str, Callable[[Stage], Any]] = {
     "suspend that asks a human": lambda stage: stage.calling(stage.root(), "refund").ask(REFUND),
     "begin_approved": lambda stage: _approved(stage).begin(),
     "hand_back": lambda stage: stage.asking(stage.root()).hand_back(),
+    "note_draining": lambda stage: stage.asking(stage.root()).draining(),
     "cancel": lambda stage: control.cancel(stage.root(), reason="enough"),
     "sweep": _sweep,
     "take_over": _take_over,

@@ -102,6 +102,7 @@ SAME_ANSWER: dict[str, Prepare] = {
     "record_model": _record_model,
     "record_tool_result": lambda stage: stage.calling(stage.root(), "search").tool(0),
     "note of a retry": lambda stage: stage.asking(stage.root()).retry(),
+    "note of a drain": lambda stage: stage.asking(stage.root()).draining(),
     "note of progress": lambda stage: stage.calling(stage.root(), "search").progress(),
     "suspend": _suspend,
     "suspend that is ready": _suspend_that_is_ready,

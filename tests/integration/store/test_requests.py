@@ -308,9 +308,9 @@ def test_waiters_of_every_ancestor_hear_that_a_human_is_asked(stage: Stage) -> N
     attempt = stage.calling(child, "refund")
     with stage.server.pubsub(ignore_subscribe_messages=True) as channel:
         channel.subscribe(keys.wake_channel(stage.partition))
-        channel.get_message(timeout=5)
+        channel.get_message(timeout=30)
         stage.run(attempt.ask(REFUND))
-        heard = [channel.get_message(timeout=5)["data"] for _ in range(2)]
+        heard = [channel.get_message(timeout=30)["data"] for _ in range(2)]
     assert heard == [f"{child.run_id} ASKED", f"{root.run_id} ASKED"]
     assert stage.run(reading.read_asked(root)).is_asking
     stage.run(_deny(child, above=root))

@@ -35,7 +35,7 @@ def publisher(store_server: PrivateServer) -> redis.Redis:
     return store_server.client(decode_responses=True)
 
 
-def until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+def until(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "did not happen in time"
@@ -59,10 +59,10 @@ def test_a_message_wakes_the_watch_of_its_first_word_alone(
         subscriptions.watch("other", "one") as other,
     ):
         publisher.publish("c", "one SUCCEEDED")
-        assert one.wait(5)
+        assert one.wait(30)
         publisher.publish("c", "one-and-a-half")
         publisher.publish("c", "two")
-        assert two.wait(5)
+        assert two.wait(30)
         assert not one.wait(0)
         assert not other.wait(0)
 
@@ -82,7 +82,7 @@ def test_ends_that_nobody_waits_for_do_not_keep_the_thread_busy_and_the_next_wat
         publisher.publish("c", "k")
     with subscriptions.watch_any(place) as wake:
         assert publisher.publish("c", "k") == 1
-        assert wake.wait(5)
+        assert wake.wait(30)
         assert subscriptions.hears(place)
     subscriptions.close()
 
@@ -91,7 +91,7 @@ def test_the_subscription_stands_when_the_watch_begins(subscriptions: Subscripti
     for n in range(30):
         with subscriptions.watch(f"c{n}", "k") as wake:
             assert publisher.publish(f"c{n}", "k") == 1
-            assert wake.wait(5)
+            assert wake.wait(30)
 
 
 def test_wait_rearms_itself_and_keeps_a_message_that_came_before(
@@ -101,7 +101,7 @@ def test_wait_rearms_itself_and_keeps_a_message_that_came_before(
         assert not wake.wait(0)
         publisher.publish("c", "k")
         publisher.publish("c", "last")
-        assert last.wait(5)
+        assert last.wait(30)
         assert wake.wait(0)
         assert not wake.wait(0)
 
@@ -136,7 +136,7 @@ def test_ten_thousand_watches_share_a_channel(subscriptions: Subscriptions, publ
         wakes = [stack.enter_context(subscriptions.watch("c", f"run-{n}")) for n in range(10_000)]
         assert time.process_time() - started < 5
         publisher.publish("c", "run-7777 x")
-        assert wakes[7777].wait(5)
+        assert wakes[7777].wait(30)
         assert not any(wake.wait(0) for wake in wakes)
 
 
@@ -151,7 +151,7 @@ def test_a_channel_is_unsubscribed_a_while_after_its_last_watch(
     until(lambda: subscribers(publisher, "c") == 0)
     with subscriptions.watch("c", "k") as wake:
         publisher.publish("c", "k")
-        assert wake.wait(5)
+        assert wake.wait(30)
 
 
 def test_a_cut_connection_is_replaced_and_everybody_looks_again(
@@ -161,28 +161,28 @@ def test_a_cut_connection_is_replaced_and_everybody_looks_again(
         for _ in range(3):
             [identity] = listeners(publisher)
             publisher.client_kill_filter(_id=identity)
-            assert wake.wait(5)
-            assert other.wait(5)
+            assert wake.wait(30)
+            assert other.wait(30)
             assert publisher.publish("c", "k") == 1
-            assert wake.wait(5)
+            assert wake.wait(30)
 
 
 @pytest.mark.parametrize("kind", ["valkey", "redis"])
 def test_without_a_server_a_watch_begins_woken_and_learns_of_its_return(kind: str):
     with PrivateServer(kind) as server:
         server.stop()
-        subscriptions = Subscriptions(server.url, connect_timeout_s=2)
+        subscriptions = Subscriptions(server.url, connect_timeout_s=60)
         started = time.monotonic()
         with subscriptions.watch("c", "k") as wake, subscriptions.watch("c", "l") as other:
-            assert time.monotonic() - started < 2
+            assert time.monotonic() - started < 30  # not after the time for connecting
             assert wake.wait(0)
             assert other.wait(0)
             assert not wake.wait(0.2)
             server.start()
-            assert wake.wait(10)
-            assert other.wait(10)
+            assert wake.wait(30)
+            assert other.wait(30)
             server.client().publish("c", "k")
-            assert wake.wait(5)
+            assert wake.wait(30)
         subscriptions.close()
 
 
@@ -195,7 +195,7 @@ def test_a_frozen_server_is_noticed_by_its_silence():
                 assert late.wait(0)
             until(lambda: subscriptions._listener._interests.down)  # pyright: ignore
             server.resume()
-            assert wake.wait(10)
+            assert wake.wait(30)
         subscriptions.close()
 
 
@@ -206,15 +206,15 @@ def test_closing_wakes_the_waiters_and_ends_the_thread(subscriptions: Subscripti
     def wait() -> None:
         with subscriptions.watch("c", "k") as wake:
             entered.set()
-            if wake.wait(10):
+            if wake.wait(30):
                 woken.set()
 
     thread = threading.Thread(target=wait)
     thread.start()
-    assert entered.wait(5)
+    assert entered.wait(30)
     listening = subscriptions._listener  # pyright: ignore[reportPrivateUsage]
     subscriptions.close()
-    assert woken.wait(5)
+    assert woken.wait(30)
     thread.join()
     assert listening is not None
     assert not listening._thread.is_alive()  # pyright: ignore[reportPrivateUsage]
@@ -232,7 +232,7 @@ def test_a_forked_child_listens_on_a_connection_of_its_own(
             status = 1
             try:
                 with subscriptions.watch("c", "child") as own:
-                    status = 0 if own.wait(10) else 2
+                    status = 0 if own.wait(30) else 2
             finally:
                 os._exit(status)
         until(lambda: subscribers(publisher, "c") == 2)
@@ -240,7 +240,7 @@ def test_a_forked_child_listens_on_a_connection_of_its_own(
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
         publisher.publish("c", "parent")
-        assert wake.wait(5)
+        assert wake.wait(30)
 
 
 async def test_async_a_message_wakes_the_watch_of_its_first_word_alone(
@@ -252,9 +252,9 @@ async def test_async_a_message_wakes_the_watch_of_its_first_word_alone(
     ):
         assert not await one.wait(0)
         publisher.publish("c", "one SUCCEEDED")
-        assert await one.wait(5)
+        assert await one.wait(30)
         publisher.publish("c", "two")
-        assert await two.wait(5)
+        assert await two.wait(30)
         assert not await one.wait(0)
 
 
@@ -264,7 +264,7 @@ async def test_async_the_subscription_stands_when_the_watch_begins(
     for n in range(30):
         async with async_subscriptions.watch(f"c{n}", "k") as wake:
             assert publisher.publish(f"c{n}", "k") == 1
-            assert await wake.wait(5)
+            assert await wake.wait(30)
 
 
 async def test_async_a_thousand_tasks_wait_on_one_connection(
@@ -298,7 +298,7 @@ async def test_async_ten_thousand_watches_share_a_channel(
             await stack.enter_async_context(async_subscriptions.watch("c", f"run-{n}")) for n in range(10_000)
         ]
         publisher.publish("c", "run-7777 x")
-        assert await wakes[7777].wait(5)
+        assert await wakes[7777].wait(30)
         assert not any([await wake.wait(0) for wake in wakes[:100]])
 
 
@@ -313,7 +313,7 @@ async def test_async_a_channel_is_unsubscribed_a_while_after_its_last_watch(
     await asyncio.to_thread(until, lambda: subscribers(publisher, "c") == 0)
     async with async_subscriptions.watch("c", "k") as wake:
         publisher.publish("c", "k")
-        assert await wake.wait(5)
+        assert await wake.wait(30)
 
 
 async def test_async_a_cut_connection_is_replaced_and_everybody_looks_again(
@@ -323,26 +323,26 @@ async def test_async_a_cut_connection_is_replaced_and_everybody_looks_again(
         for _ in range(3):
             [identity] = listeners(publisher)
             publisher.client_kill_filter(_id=identity)
-            assert await wake.wait(5)
-            assert await other.wait(5)
+            assert await wake.wait(30)
+            assert await other.wait(30)
             assert publisher.publish("c", "k") == 1
-            assert await wake.wait(5)
+            assert await wake.wait(30)
 
 
 @pytest.mark.parametrize("kind", ["valkey", "redis"])
 async def test_async_without_a_server_a_watch_begins_woken_and_learns_of_its_return(kind: str):
     with PrivateServer(kind) as server:
         server.stop()
-        subscriptions = AsyncSubscriptions(server.url, connect_timeout_s=2)
+        subscriptions = AsyncSubscriptions(server.url, connect_timeout_s=60)
         async with subscriptions.watch("c", "k") as wake, subscriptions.watch("c", "l") as other:
             assert await wake.wait(0)
             assert await other.wait(0)
             assert not await wake.wait(0.2)
             await asyncio.to_thread(server.start)
-            assert await wake.wait(10)
-            assert await other.wait(10)
+            assert await wake.wait(30)
+            assert await other.wait(30)
             server.client().publish("c", "k")
-            assert await wake.wait(5)
+            assert await wake.wait(30)
         await subscriptions.close()
 
 
@@ -356,7 +356,7 @@ async def test_async_a_frozen_server_is_noticed_by_its_silence():
             [listening] = subscriptions._listeners.values()  # pyright: ignore[reportPrivateUsage]
             await asyncio.to_thread(until, lambda: listening.interests.down)
             server.resume()
-            assert await wake.wait(10)
+            assert await wake.wait(30)
         await subscriptions.close()
 
 
@@ -366,7 +366,7 @@ async def test_async_closing_wakes_the_waiters(async_subscriptions: AsyncSubscri
     async def wait() -> bool:
         async with async_subscriptions.watch("c", "k") as wake:
             entered.set()
-            return await wake.wait(10)
+            return await wake.wait(30)
 
     waiting = asyncio.create_task(wait())
     await entered.wait()

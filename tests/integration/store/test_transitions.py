@@ -140,6 +140,7 @@ OPERATIONS: dict[str, Callable[[Stage, RunKey], Any]] = {
     "record_model": lambda stage, run: stage.run(_holder(stage, run).model(tools=["search"])),
     "record_tool_result": lambda stage, run: stage.run(_holder(stage, run).tool(0)),
     "note": lambda stage, run: stage.run(_holder(stage, run).retry()),
+    "note_draining": lambda stage, run: stage.run(_holder(stage, run).draining()),
     "suspend": lambda stage, run: stage.run(_holder(stage, run).suspend([run])),
     "hand_back": lambda stage, run: stage.run(_holder(stage, run).hand_back()),
     "handoff": lambda stage, run: stage.run(_holder(stage, run).hand_off()),

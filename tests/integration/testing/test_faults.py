@@ -210,7 +210,7 @@ async def test_a_slow_start_runs_into_the_clients_time_out_once(
 ) -> None:
     server.script("a").say("hello").fault(SlowStart(30))
     with pytest.raises(openai.APITimeoutError):
-        await ask(client.with_options(timeout=0.3))
+        await ask(client.with_options(timeout=1.5))
     await server.wait_for_async(lambda s: s.in_flight() == 0)
     assert server.requests()[0].disconnected
     assert (await ask(client)).startswith("hello")

@@ -63,7 +63,7 @@ def _exists(pid: int) -> bool:
         return False
 
 
-def _wait_until_gone(*pids: int, timeout_s: float = 10.0) -> None:
+def _wait_until_gone(*pids: int, timeout_s: float = 30.0) -> None:
     deadline = time.monotonic() + timeout_s
     while any(_exists(pid) for pid in pids):
         assert time.monotonic() < deadline, f"still there: {[pid for pid in pids if _exists(pid)]}"

@@ -36,12 +36,12 @@ def direct(valkey_server: PrivateServer) -> redis.Redis:
     return valkey_server.client()
 
 
-def _client(proxy: FaultProxy, timeout_s: float = 0.3) -> redis.Redis:
+def _client(proxy: FaultProxy, timeout_s: float = 1.0) -> redis.Redis:
     return redis.Redis(port=proxy.port, socket_timeout=timeout_s, retry=Retry(NoBackoff(), 0))
 
 
 def _wait(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -93,7 +93,7 @@ def test_late_bytes_are_late_in_each_direction_and_do_not_queue_up(
     client: redis.Redis, proxy: FaultProxy
 ) -> None:
     proxy.delay(0.1)
-    with _client(proxy, 5) as patient:
+    with _client(proxy, 30) as patient:
         patient.ping()
         started = time.monotonic()
         with patient.pipeline(transaction=False) as pipe:
@@ -101,7 +101,8 @@ def test_late_bytes_are_late_in_each_direction_and_do_not_queue_up(
                 pipe.set("k", BIG)
             pipe.execute()
         took_s = time.monotonic() - started
-    assert 0.2 <= took_s < 2
+    # One after the other, those hundred pieces or so would take ten seconds.
+    assert 0.2 <= took_s < 8
 
 
 def test_dripping_replies_arrive_whole(client: redis.Redis, proxy: FaultProxy) -> None:

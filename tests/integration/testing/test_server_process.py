@@ -78,14 +78,14 @@ def test_scripts_are_added_and_gates_released_over_http(process: subprocess.Pope
 def test_it_ends_on_sigterm(process: subprocess.Popen[str]) -> None:
     address(process)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=30) == 0
 
 
 def test_it_ends_with_its_parent(process: subprocess.Popen[str]) -> None:
     address(process)
     assert process.stdin is not None
     process.stdin.close()
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=30) == 0
 
 
 def test_a_file_that_is_no_script_stops_it_and_is_named(tmp_path: Path) -> None:

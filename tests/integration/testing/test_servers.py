@@ -15,7 +15,7 @@ from retinue.testing.servers import PrivateServer, ServerKind
 
 
 def _impatient(server: PrivateServer) -> redis.Redis:
-    return redis.Redis(port=server.port, socket_timeout=0.2, retry=Retry(NoBackoff(), 0))
+    return redis.Redis(port=server.port, socket_timeout=1.0, retry=Retry(NoBackoff(), 0))
 
 
 def _fill(client: redis.Redis, *, chunks: int) -> None:

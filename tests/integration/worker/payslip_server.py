@@ -78,7 +78,7 @@ def mcp_site(transport: Transport, server: MCPServer | None = None) -> Generator
         yield found
     finally:
         uvicorn_server.should_exit = True
-        thread.join(10)
+        thread.join(30)
         listening.close()
 
 

@@ -20,7 +20,7 @@ from retinue.worker.lease import Lease
 from retinue.worker.reports import ReceivedWakeUp, Succeeded
 from retinue.worker.runtime import WorkerRuntime
 
-LEASE_S = 1.0
+LEASE_S = 2.0
 
 
 class Pool:
@@ -51,7 +51,7 @@ async def lease(watch: Watch) -> AsyncIterator[Lease]:
     """One that is held as long as the runtime's loop, and nobody else who once did, beats for it."""
     lease = Lease(watch.stage.process("w"), watch.url, lease_seconds=LEASE_S, hang_seconds=LEASE_S)
     lease.start()
-    assert await asyncio.to_thread(lease.wait_held, 10)
+    assert await asyncio.to_thread(lease.wait_held, 30)
     yield lease
     await asyncio.to_thread(lease.close)
 

@@ -100,12 +100,12 @@ async def test_subscriptions_wake_over_tls(tls_url: str):
     sync = Subscriptions(tls_url)
     with sync.watch("c", "k") as wake:
         await link.execute("PUBLISH", "c", "k")
-        assert wake.wait(5)
+        assert wake.wait(30)
     sync.close()
     subscriptions = AsyncSubscriptions(tls_url)
     async with subscriptions.watch("c", "k") as woken:
         await link.execute("PUBLISH", "c", "k")
-        assert await woken.wait(5)
+        assert await woken.wait(30)
     await subscriptions.close()
     await link.close()
 
@@ -113,7 +113,7 @@ async def test_subscriptions_wake_over_tls(tls_url: str):
 def test_the_sidecar_keeps_and_drops_a_lease_over_tls(tls_url: str):
     lease = Lease("p", tls_url)
     lease.start()
-    assert lease.wait_held(10)
+    assert lease.wait_held(30)
     sync = SyncLink(tls_url)
     assert sync.execute("EXISTS", keys.lease("p")) == 1
     lease.close()

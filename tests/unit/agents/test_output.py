@@ -133,7 +133,7 @@ def test_a_pattern_that_would_take_for_ever_elsewhere_is_matched_at_once() -> No
     started = time.monotonic()
 
     assert "does not match" in problems(schema, f'{{"a": "{"a" * 50_000}!"}}')
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60  # the naive search would not end at all
 
 
 def doubling(levels: int) -> dict[str, Any]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from retinue.client import ErrorCode, SubagentLifecycleError
+from retinue.client.async_connections import AsyncClientStore
 from retinue.client.attempts import Attempts
 from retinue.contract import StoreError, StoreMemoryError, StoreReplyError, StoreUnavailableError
+from retinue.store.call import CommandCall
 
 REFUSED = StoreUnavailableError("refused")
 CUT = StoreUnavailableError("cut", sent=True)
@@ -63,3 +68,39 @@ def test_a_store_that_refuses_the_url_is_told_by_what_to_correct_in_it() -> None
     assert (fault.code, fault.mend) == (ErrorCode.STORE_UNAVAILABLE, "correct the URL")
     assert fault.message == "the store cannot be used: redis://h refuses the credentials: WRONGPASS"
     assert fault_of(Attempts(10), REFUSED).mend == "see that the server runs, then try again"
+
+
+def test_a_repeat_may_take_what_is_left_and_the_first_attempt_what_the_link_grants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr("retinue.client.attempts.time.monotonic", lambda: now[0])
+    attempts = Attempts(3)
+    assert attempts.left_s is None
+    now[0] += 1
+    attempts.next_delay(CUT)
+    assert attempts.left_s == 2
+    now[0] += 5
+    assert attempts.left_s == 0
+
+
+async def test_a_repeat_that_hangs_ends_with_the_limit_and_says_why_it_was_one() -> None:
+    class Hanging:
+        """Loses the first reply, and is busy for ever from then on."""
+
+        calls = 0
+
+        async def execute(self, *_args: object) -> object:
+            self.calls += 1
+            if self.calls == 1:
+                raise CUT
+            return await asyncio.Event().wait()
+
+    handle: Any = object()
+    link: Any = Hanging()
+    store = AsyncClientStore(link, limit_s=0.5)
+    async with asyncio.timeout(30):
+        with pytest.raises(SubagentLifecycleError, match="unknown: cut") as caught:
+            await store.run(CommandCall(("PING",), str), unknown=lambda: handle)
+    assert (caught.value.code, caught.value.handle) == (ErrorCode.LAUNCH_UNKNOWN, handle)
+    assert link.calls == 2

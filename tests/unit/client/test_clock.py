@@ -61,15 +61,28 @@ def test_a_wait_that_is_over_ends_in_an_outage() -> None:
         clock.outage_pause(DOWN)
 
 
-def test_a_look_may_take_the_time_that_is_left_and_a_second() -> None:
+def test_a_look_may_take_the_time_that_is_left_and_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr("retinue.client.clock.time.monotonic", lambda: now[0])
     assert WaitClock().read_limit_s(3) == 3
     assert WaitClock(60).read_limit_s(3) == 3
     # The first look gets what any call gets.
-    assert WaitClock(0).read_limit_s(3) == pytest.approx(3, abs=0.1)
-    assert WaitClock(0).read_limit_s(0.5) == pytest.approx(0.5, abs=0.1)
+    assert WaitClock(0).read_limit_s(3) == 3
+    assert WaitClock(0).read_limit_s(0.5) == 0.5
+    clock = WaitClock(10)
+    now[0] += 8
+    assert clock.read_limit_s(3) == 2
+    now[0] += 1.5
+    assert clock.read_limit_s(3) == 1
 
 
-def test_what_is_left_is_never_below_nothing() -> None:
+def test_what_is_left_is_never_below_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr("retinue.client.clock.time.monotonic", lambda: now[0])
     assert WaitClock().left_s is None
     assert WaitClock(0).left_s == 0
-    assert WaitClock(5).left_s == pytest.approx(5, abs=0.1)
+    clock = WaitClock(5)
+    now[0] += 2
+    assert clock.left_s == 3
+    now[0] += 9
+    assert clock.left_s == 0

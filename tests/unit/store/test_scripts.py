@@ -35,6 +35,7 @@ ALLOWED_WHEN_FULL = {
     "handoff",
     "interrupt",
     "no_worker",
+    "note_draining",
     "record_model",
     "record_tool_result",
     "rewake",

@@ -56,8 +56,8 @@ def test_a_blocked_thread_is_woken_by_a_request() -> None:
     record = RequestRecord()
     threading.Timer(0.05, begin, (record, "a")).start()
     started = time.monotonic()
-    assert record.wait(lambda: len(record.all()) == 1, 20)
-    assert time.monotonic() - started < 10, "woken by the request, not by the deadline"
+    assert record.wait(lambda: len(record.all()) == 1, 90)
+    assert time.monotonic() - started < 45, "woken by the request, not by the deadline"
     assert not record.wait(lambda: len(record.all()) == 2, 0.01)
 
 

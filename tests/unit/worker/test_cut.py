@@ -93,7 +93,7 @@ async def test_a_failure_ends_the_wait_though_other_work_goes_on() -> None:
 
     run: Any = Run()
     failed, other = asyncio.create_task(fail()), asyncio.create_task(asyncio.Event().wait())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await until_done(services(Marks()), run, [failed, other], grace_s=9) is None
     assert isinstance(failed.exception(), KeyError)
     assert not other.done()
@@ -106,7 +106,7 @@ async def test_the_deadline_cuts_and_leaves_the_work_to_be_let_go() -> None:
     assert await until_done(services(Marks(left_ms=[0])), run, [work], grace_s=9) is Cut.DEADLINE
     assert run.is_out_of_time, "its tools ask for it"
     assert not work.done()
-    assert await let_go([work], within_s=5) == set()
+    assert await let_go([work], within_s=30) == set()
     assert work.cancelled()
 
 
@@ -162,7 +162,7 @@ async def test_a_lost_run_is_cut_at_once_and_nobody_asks_for_a_mark() -> None:
     waiting = asyncio.create_task(until_done(services(Marks()), run, [work], grace_s=60))
     await asyncio.sleep(0)
     run.lose()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await waiting is Cut.LOST
     await let_go([work], within_s=1)
 
@@ -174,7 +174,7 @@ async def test_a_run_that_is_lost_within_a_grace_is_not_owed_the_rest_of_it() ->
     waiting = asyncio.create_task(until_done(services(Marks()), run, [work], grace_s=60))
     await asyncio.sleep(0)
     run.lose()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await waiting is Cut.LOST
     await let_go([work], within_s=1)
 
@@ -188,7 +188,7 @@ async def test_a_run_that_is_lost_while_its_mark_is_read_is_cut_though_the_alarm
     run: Any = Run()
     run.alarm.set()
     work = asyncio.create_task(asyncio.Event().wait())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await until_done(services(Losing(False)), run, [work], grace_s=0) is Cut.LOST
     await let_go([work], within_s=1)
 
@@ -197,7 +197,7 @@ async def test_the_deadline_cuts_a_grace_short() -> None:
     run: Any = Run(timeout_s=0.05)
     run.alarm.set()
     work = asyncio.create_task(asyncio.Event().wait())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         store = Marks(False, left_ms=[0])
         assert await until_done(services(store), run, [work], grace_s=60) is Cut.DEADLINE
     await let_go([work], within_s=1)
@@ -273,5 +273,5 @@ async def test_a_model_request_of_a_lost_run_is_dropped_and_no_boundary_asked() 
     asking = asyncio.create_task(ask(_asking(), run, 1, []))
     await asyncio.sleep(0)
     run.lose()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert isinstance(await asking, Fenced)

@@ -48,11 +48,11 @@ def test_operations_are_told_apart_by_token_and_number() -> None:
 
 
 def test_the_deadline_is_counted_from_the_servers_clock() -> None:
-    run = held(deadline_ms=NOW_MS + 5_000)
-    assert run.deadline == pytest.approx(time.monotonic() + 5, abs=1)
+    run = held(deadline_ms=NOW_MS + 500_000)
+    assert run.deadline == pytest.approx(time.monotonic() + 500, abs=60)
     left = run.seconds_left
     assert left is not None
-    assert 4 < left <= 5
+    assert 440 < left <= 500
 
 
 def test_without_a_deadline_time_is_not_limited() -> None:

@@ -28,7 +28,7 @@ def test_callbacks_run_on_the_loop_in_their_order(thread: LoopThread) -> None:
         thread.post(lambda number=number: seen.append(number))
     thread.post(done.set)
 
-    assert done.wait(5)
+    assert done.wait(30)
     assert seen == list(range(100))
 
 
@@ -36,7 +36,7 @@ def test_a_coroutine_gives_its_result_to_another_thread(thread: LoopThread) -> N
     async def name() -> str:
         return threading.current_thread().name
 
-    assert thread.call(name()).result(5) == "test-loop"
+    assert thread.call(name()).result(30) == "test-loop"
 
 
 async def _exit() -> None:
@@ -52,9 +52,9 @@ async def _exit_in_a_task() -> None:
 def test_the_loop_goes_on_after_an_exit_in_a_task(
     thread: LoopThread, caplog: pytest.LogCaptureFixture
 ) -> None:
-    thread.call(_exit_in_a_task()).result(5)
+    thread.call(_exit_in_a_task()).result(30)
 
-    assert thread.call(asyncio.sleep(0, "still here")).result(5) == "still here"
+    assert thread.call(asyncio.sleep(0, "still here")).result(30) == "still here"
     assert "loop.interrupted error=SystemExit" in caplog.text
 
 
@@ -63,7 +63,7 @@ def test_a_callback_that_fails_does_not_hold_up_those_after_it(thread: LoopThrea
     thread.post(lambda: 1 // 0)
     thread.post(done.set)
 
-    assert done.wait(5)
+    assert done.wait(30)
 
 
 def test_a_blocked_loop_is_given_up_after_a_while(thread: LoopThread) -> None:

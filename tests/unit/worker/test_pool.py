@@ -30,7 +30,7 @@ class Hub:
 
     def run(self) -> int:
         """Waits until it is called, and does what is due; how many calls that were."""
-        assert self.called.acquire(timeout=10), "the hub was not told"
+        assert self.called.acquire(timeout=30), "the hub was not told"
         due, self.due = self.due, []
         for callback in due:
             callback()

@@ -43,7 +43,7 @@ def line(store: SlowStore, **run: Any) -> ProgressLine:
 
 
 async def until(true: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not true():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 

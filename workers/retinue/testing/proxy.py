@@ -76,6 +76,11 @@ class FaultProxy:
         """
         self._set(loss=loss, word=to, losses=count)
 
+    @property
+    def losses_left(self) -> int:
+        """How many requests are still to be lost."""
+        return self._faults.losses
+
     def reset_connections(self) -> None:
         """End every connection now with a RST to both sides; new ones pass."""
         self._run(self._reset())

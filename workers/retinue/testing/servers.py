@@ -24,6 +24,7 @@ from redis.retry import Retry
 
 from retinue.testing.processes import ChildProcess, ProcessFailedError
 
+_HOST = "127.0.0.1"
 _START_TIMEOUT_S = 15.0
 _PING_TIMEOUT_S = 1.0
 _POLL_S = 0.01
@@ -64,6 +65,8 @@ class PrivateServer:
         password: Password of the default user; None means no authentication.
         maxmemory: Limit in the server's own notation ("64mb"); None means unlimited.
         unix_socket: Listen on a unix socket as well; see `unix_url`.
+        host: Address of this machine that `url` names and where it listens as well, for clients elsewhere;
+            without a password the server lets none of them in.
         config: Further directives of the server's configuration file, by name.
         environment: Variables of the server's process besides those of this one.
     """
@@ -76,10 +79,12 @@ class PrivateServer:
         password: str | None = None,
         maxmemory: str | None = None,
         unix_socket: bool = False,
+        host: str = _HOST,
         config: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = ServerKind(kind)
+        self._host = host
         self.port = 0
         # Not pytest's tmp_path: the path of a unix socket may have only about 100 characters.
         self.directory = Path(tempfile.mkdtemp(prefix="retinue-server-"))
@@ -89,7 +94,7 @@ class PrivateServer:
         self._clients: list[redis.Redis] = []
         self._config = {
             "appendonly": "yes" if appendonly else "no",
-            "bind": "127.0.0.1",
+            "bind": _HOST if host == _HOST else f"{_HOST} {host}",
             "dir": str(self.directory),
             "maxmemory-policy": "noeviction",
             "save": "",
@@ -107,7 +112,7 @@ class PrivateServer:
     def url(self) -> str:
         """Address of database 0 over TCP, with the password if there is one; it outlasts a restart."""
         user = f":{quote(self._password, safe='')}@" if self._password else ""
-        return f"redis://{user}127.0.0.1:{self.port}/0"
+        return f"redis://{user}{self._host}:{self.port}/0"
 
     @property
     def unix_url(self) -> str:
@@ -191,7 +196,7 @@ class PrivateServer:
         """A redis-py client of this server, closed with it."""
         client = redis.Redis(
             port=self.port,
-            host="127.0.0.1",
+            host=_HOST,
             db=db,
             password=self._password,
             decode_responses=decode_responses,
@@ -229,7 +234,7 @@ class PrivateServer:
 
     def _connect(self) -> redis.Redis:
         return redis.Redis(
-            host="127.0.0.1",
+            host=_HOST,
             port=self.port,
             password=self._password,
             socket_timeout=_PING_TIMEOUT_S,
@@ -256,5 +261,5 @@ class PrivateServer:
 
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((_HOST, 0))
         return probe.getsockname()[1]

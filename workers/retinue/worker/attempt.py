@@ -178,9 +178,10 @@ class Attempt:
                 await self._wake((wakeup,))
                 return outcome, Succeeded(f"handed off to {recipient}")
             case HandBack():
-                reply = await self._services.store.run(
-                    running.hand_back(held.key, held.fence, held.operation())
-                )
+                with held.releasing():
+                    reply = await self._services.store.run(
+                        running.hand_back(held.key, held.fence, held.operation())
+                    )
                 if isinstance(reply, Queued):
                     await self._wake(reply.owed)
                 return outcome, Succeeded("handed back")
@@ -193,19 +194,20 @@ class Attempt:
 
     async def _finish(self, held: HeldRun, finish: Finish) -> Ended | Overtaken | Stale:
         verdict = Verdict(summary=finish.summary, payload=finish.payload, message=finish.message)
-        reply = await self._services.store.run(
-            running.finish(
-                held.key,
-                held.fence,
-                held.operation(),
-                state=finish.state,
-                classification=finish.classification,
-                result_json=verdict.to_json(),
-                reply=_reply(finish),
-                natural=finish.natural,
-                answers=finish.answers,
+        with held.releasing():
+            reply = await self._services.store.run(
+                running.finish(
+                    held.key,
+                    held.fence,
+                    held.operation(),
+                    state=finish.state,
+                    classification=finish.classification,
+                    result_json=verdict.to_json(),
+                    reply=_reply(finish),
+                    natural=finish.natural,
+                    answers=finish.answers,
+                )
             )
-        )
         if isinstance(reply, Ended):
             await self._wake(reply.owed)
         return reply

@@ -191,16 +191,17 @@ class CallAnswers:
         """Leaves the worker; None = all was answered meanwhile, or some of it may be run."""
         run = self._run
         phase = min((each.phase for each in waiting.values()), key=_SHOWN_FIRST.index)
-        reply = await self._services.store.run(
-            running.suspend(
-                run.key,
-                run.fence,
-                run.operation(),
-                phase=phase,
-                entries=[e for index, each in waiting.items() for e in each.entries(self._slot(index))],
-                asking_ms=self._services.settings.approval_ttl_seconds * 1000,
+        with run.releasing():
+            reply = await self._services.store.run(
+                running.suspend(
+                    run.key,
+                    run.fence,
+                    run.operation(),
+                    phase=phase,
+                    entries=[e for index, each in waiting.items() for e in each.entries(self._slot(index))],
+                    asking_ms=self._services.settings.approval_ttl_seconds * 1000,
+                )
             )
-        )
         match reply:
             case Suspended(open=count):
                 return Left(phase.value, count)

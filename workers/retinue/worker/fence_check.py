@@ -43,7 +43,11 @@ class FenceCheck:
         await asyncio.gather(*map(self._look_at, held))
 
     async def _look_at(self, run: HeldRun) -> None:
+        before = run.releases
         view = await self._store.run(reading.read_status(run.key))
+        if before % 2 or run.releases != before:
+            # It may be this process itself that gave the run up; the reply to that tells.
+            return
         if view is None or not view.record.belongs_to(run.fence.epoch, run.fence.token):
             run.lose()
             _log.warning("run.lost run=%s agent=%s", run.key.run_id, run.spec.agent)

@@ -9,6 +9,7 @@ from typing import Final
 
 import httpx2
 
+from retinue.worker.lasting_http import socket_options
 from retinue.worker.target_guard import TargetGuard
 
 _PORTS: Final = {"http": 80, "https": 443}
@@ -81,7 +82,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             raise httpx2.ConnectError("the host name does not resolve", request=request) from None
         inner = self._inner.setdefault(
             (url.scheme, url.raw_host, url.port),
-            httpx2.AsyncHTTPTransport(verify=self._trust, trust_env=False),
+            httpx2.AsyncHTTPTransport(verify=self._trust, trust_env=False, socket_options=socket_options()),
         )
         for number, address in enumerate(addresses):
             try:

@@ -53,19 +53,20 @@ class Handoff:
         entry = None
         if run.record.document is None:  # else workers' agent of that name is another one
             entry = (await self._services.catalogue.snapshot()).agent(recipient.registered)
-        reply = await self._services.store.run(
-            handing_off.hand_off(
-                run.key,
-                run.fence,
-                run.operation(),
-                iteration=run.iteration,
-                sender=run.spec.agent,
-                recipient=recipient.registered,
-                queue=queue_for(recipient.registered, settings, entry.queue if entry else None),
-                results=[CallResult(asked.index, _taken_over(run, recipient.name), HANDOFF, ok=True)],
-                max_handoffs=settings.groups.max_handoffs,
+        with run.releasing():
+            reply = await self._services.store.run(
+                handing_off.hand_off(
+                    run.key,
+                    run.fence,
+                    run.operation(),
+                    iteration=run.iteration,
+                    sender=run.spec.agent,
+                    recipient=recipient.registered,
+                    queue=queue_for(recipient.registered, settings, entry.queue if entry else None),
+                    results=[CallResult(asked.index, _taken_over(run, recipient.name), HANDOFF, ok=True)],
+                    max_handoffs=settings.groups.max_handoffs,
+                )
             )
-        )
         match reply:
             case HandedOff(wakeup=wakeup):
                 return HandOff(recipient.registered, wakeup)

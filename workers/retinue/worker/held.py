@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
@@ -59,6 +61,7 @@ class HeldRun:
         hush: So there is, or an interrupt's mark: its model is asked nothing more.
         is_lost: Another attempt owns the run, or may: this one is to stop.
         has_left: The attempt is over; a tool that it left behind may still run.
+        releases: Begins and ends of writes that give the run up; odd = one is under way.
     """
 
     key: RunKey
@@ -84,6 +87,7 @@ class HeldRun:
     hush: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     is_lost: bool = False
     has_left: bool = False
+    releases: int = 0
     _operations: count[int] = field(default_factory=lambda: count(1), repr=False)
     _waits: int = field(default=0, repr=False)
     _waits_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -137,6 +141,15 @@ class HeldRun:
     def interrupt(self) -> None:
         """Its model is to be asked nothing more; its tools finish. On the loop only."""
         self.hush.set()
+
+    @contextmanager
+    def releasing(self) -> Generator[None]:
+        """A write that gives the run up: until its reply is read, the record may name nobody, or others."""
+        self.releases += 1
+        try:
+            yield
+        finally:
+            self.releases += 1
 
     def begin_wait(self, slots: Slots) -> None:
         """A tool waits for other runs: the first that does lends the run's slot. From any OS thread."""

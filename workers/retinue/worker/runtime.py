@@ -24,12 +24,11 @@ from retinue.broker.settings_sections import Durability
 from retinue.broker.wakeups import Waker
 from retinue.client.planning import LaunchPlanner
 from retinue.contract import StoreError
+from retinue.store import running
 from retinue.store.async_subscription import AsyncSubscriptions
 from retinue.store.call import RunKey
 from retinue.store.link import AsyncLink
 from retinue.store.replicated_links import AsyncReplicatedLink
-from retinue.store.running import capability
-from retinue.store.store import AsyncStore
 from retinue.worker.attempt import Attempt, Suspect
 from retinue.worker.bootstrap import Prepared, prepare
 from retinue.worker.crash_points import mortal_model, mortal_store, mortal_wakes
@@ -88,7 +87,9 @@ class WorkerRuntime:
         self._pool = pool
         self._prepared = prepared
         self._alone = alone
-        self._suspects = Suspects(pool, hang_s=prepared.settings.hang_seconds)
+        self._suspects = Suspects(
+            pool, hang_s=prepared.settings.hang_seconds, drain_s=prepared.settings.drain_seconds
+        )
         self._roll = Roll()
         self._draining = asyncio.Event()
         self._lease_is_back = asyncio.Event()
@@ -131,7 +132,7 @@ class WorkerRuntime:
         self._model = OpenAiModel(timeout_s=settings.model_timeout_seconds, guard=guard)
         self._services = Services(
             process=process,
-            capable=capability(sorted(loops), objects),
+            capable=running.capability(sorted(loops), objects),
             settings=settings,
             store=self._store,
             wakes=self._waker,
@@ -218,6 +219,7 @@ class WorkerRuntime:
             await self._hand_back_the_rest()
             if not await owned_members(self._link, self._prepared.process):
                 await withdraw(self._link, self._prepared.process)
+        await self._suspects.end(hurry=timeout_s <= 0)
         await asyncio.to_thread(self._prepared.lease.close)
         await self._model.close()
         await self._subscriptions.close()
@@ -227,7 +229,7 @@ class WorkerRuntime:
 
     async def _hand_back_the_rest(self) -> None:
         """Queues what was cut: nobody need wait for this process's lease to end, and no loss is counted."""
-        process, store = self._prepared.process, AsyncStore(self._link)
+        process, store = self._prepared.process, mortal_store(self._link)
         count = await take_over(
             store,
             self._waker,
@@ -270,6 +272,8 @@ class WorkerRuntime:
     async def _say_draining(self) -> None:
         with suppress(StoreError):
             await self._advertise()
+            for run in self._roll.held():
+                await self._store.store.run(running.note_draining(run.key, run.fence))
 
     def _drain(self) -> None:
         terminate_this_process()

@@ -74,23 +74,36 @@ class SoloWorker:
         self._channel = channel
         self._drain_s = drain_s
         self._over = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
         """Gets ready, and returns when all is handed back."""
         loop = asyncio.get_running_loop()
         await self._runtime.start()
-        loop.add_signal_handler(signal.SIGTERM, self._over.set)
+        loop.add_signal_handler(signal.SIGTERM, self._end_sooner)
         lines = asyncio.StreamReader()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-        self._channel.say("ready")
-        at_work = [asyncio.create_task(work) for work in (self._listen(lines), self._beat())]
+        listening, beating = (asyncio.create_task(work) for work in (self._listen(lines), self._beat()))
         await self._over.wait()
-        for task in at_work:
-            task.cancel()
+        listening.cancel()
         # Whatever its run's code holds up: nobody waits for this process any more.
         loop.call_later(0, _end_within, self._drain_s + _STOP_SLACK_S)
-        await self._runtime.stop(self._drain_s)
+        await self._stop()
+        self._channel.say("over")
+        beating.cancel()
+
+    def _end_sooner(self) -> None:
+        if self._over.is_set():
+            self._hurried.set()
+        self._over.set()
+
+    async def _stop(self) -> None:
+        stopping = asyncio.create_task(self._runtime.stop(self._drain_s))
+        hurried = asyncio.create_task(self._hurried.wait())
+        await asyncio.wait((stopping, hurried), return_when=asyncio.FIRST_COMPLETED)
+        if not stopping.done():
+            await self._runtime.stop(0)
 
     async def _listen(self, lines: asyncio.StreamReader) -> None:
         own = set(threading.enumerate())

@@ -9,12 +9,12 @@
 --!include _marks
 --!include _account
 local T, run, what = ARGV[1], KEYS[1], ARGV[5]
-local f = redis.call('HMGET', run, 'st', 'fi', 'ph', 'ag', 'root', 'path', 'ab', 'im', 'bk')
+local f = redis.call('HMGET', run, 'st', 'fi', 'ph', 'ag', 'root', 'path', 'ab', 'im', 'bk', 'doc')
 if not f[1] then return {} end
 local over = f[2]
 local mark = not over and marked(T, f[5], f[6], tonumber(f[7])) or ''
 if what == 'state' or (what == 'outcome' and not over) then
-  return { { 'st', f[1], 'ph', f[3], 'ag', f[4] }, mark }
+  return { { 'st', f[1], 'ph', f[3], 'ag', f[4], 'doc', f[10] or '' }, mark }
 end
 local record
 if what == 'outcome' and f[8] == '0' then

@@ -3,15 +3,15 @@
 -- raised.
 -- KEYS[1] record
 -- ARGV 1 T, 2 P, 3 tenant, 4 id
--- Replies {record (state, phase and agent alone), mark or '', 1 (it does) or 0}; {} = no such run
+-- Replies {record (state, phase, agent and its document alone), mark or '', 1 (it does) or 0}; {} = no such run
 --!include _clock
 --!include _marks
 --!include _asked
 --!include _asked_now
 local T = ARGV[1]
-local f = redis.call('HMGET', KEYS[1], 'st', 'fi', 'ph', 'ag', 'root', 'path', 'ab')
+local f = redis.call('HMGET', KEYS[1], 'st', 'fi', 'ph', 'ag', 'root', 'path', 'ab', 'doc')
 if not f[1] then return {} end
-local state = { 'st', f[1], 'ph', f[3], 'ag', f[4] }
+local state = { 'st', f[1], 'ph', f[3], 'ag', f[4], 'doc', f[8] or '' }
 if f[2] then return { state, '', 0 } end
 local members = redis.call('ZRANGEBYLEX', T .. 'tree:' .. f[5] .. ':ask', '[' .. f[6], '(' .. f[6] .. '\255', 'LIMIT', 0, 100)
 local paused = redis.call('ZRANGEBYLEX', T .. 'tree:' .. f[5] .. ':bs', '[' .. f[6], '(' .. f[6] .. '\255', 'LIMIT', 0, 1)

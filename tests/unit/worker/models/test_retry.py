@@ -160,7 +160,7 @@ async def test_cancelling_the_task_ends_a_wait_at_once():
         await asyncio.Event().wait()
 
     task = asyncio.create_task(desk.policy(sleep=forever).run(desk.call))
-    await asyncio.wait_for(waiting.wait(), 5)
+    await asyncio.wait_for(waiting.wait(), 30)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import httpx2
 import openai
-from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient
+from openai import AsyncOpenAI, AsyncStream
 
 from retinue.contract import ErrorClassification
 from retinue.worker.guarded_http import GuardedTransport, http_client
@@ -21,7 +21,7 @@ from retinue.worker.models.chat import ChatExchange
 from retinue.worker.models.dialect import Dialect
 from retinue.worker.models.errors import beyond_measure, status_error, transport_error, unusable_answer
 from retinue.worker.models.responses import ResponsesExchange
-from retinue.worker.models.sdk_clients import ClientPool, keep, make_client
+from retinue.worker.models.sdk_clients import ClientPool, keep, make_client, pooled_http
 from retinue.worker.models.sse import SseDecoder
 from retinue.worker.models.wire import load_object, mend_surrogates
 from retinue.worker.target_guard import TargetGuard
@@ -149,8 +149,7 @@ class OpenAiModel:
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
-            # A redirect would carry the provider's headers, credentials among them, to another host.
-            http = DefaultAioHttpClient(limits=self._limits, timeout=self._timeout, follow_redirects=False)
+            http = pooled_http(limits=self._limits, timeout=self._timeout)
             pool = self._pools[loop] = ClientPool(http)
         return pool.client(provider)
 

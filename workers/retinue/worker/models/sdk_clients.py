@@ -1,13 +1,18 @@
 """Thin SDK clients over shared connections: one for each URL, key and headers."""
 
+import socket
+import ssl
 from collections import OrderedDict
+from functools import partial
 from typing import TypeVar
 
+import aiohttp
 import httpx2
 import openai
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from retinue.contract import ErrorClassification
+from retinue.worker.lasting_http import socket_options
 from retinue.worker.models.base import ModelError, Provider
 from retinue.worker.models.dialect import is_openai
 
@@ -42,6 +47,40 @@ class ClientPool:
             client = make_client(provider, self.http)
         keep(self._clients, key, client, _CLIENTS_KEPT)
         return client
+
+
+def pooled_http(*, limits: httpx2.Limits, timeout: httpx2.Timeout) -> httpx2.AsyncClient:
+    """The SDK's client over aiohttp, on whose sockets the kernel looks after the other end.
+
+    Args:
+        limits: Of its connections.
+        timeout: Of each request.
+    """
+    # A redirect would carry the provider's headers, credentials among them, to another host.
+    http = DefaultAioHttpClient(limits=limits, timeout=timeout, follow_redirects=False)
+    # The SDK neither passes socket options on to aiohttp nor exports its transport; each proxy has one.
+    for transport in (http._transport, *http._mounts.values()):  # pyright: ignore[reportPrivateUsage]
+        if transport is not None:
+            trust: ssl.SSLContext = transport.ssl_context  # pyright: ignore
+            transport.client = partial(_session, trust, limits)  # pyright: ignore
+    return http
+
+
+def _session(trust: ssl.SSLContext, limits: httpx2.Limits) -> aiohttp.ClientSession:
+    connector = aiohttp.TCPConnector(
+        ssl=trust,
+        limit=limits.max_connections or 0,
+        keepalive_timeout=limits.keepalive_expiry,
+        socket_factory=_open_socket,
+    )
+    return aiohttp.ClientSession(connector=connector)
+
+
+def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:  # pyright: ignore[reportUnknownParameterType]
+    opened = socket.socket(*address[:3])
+    for option in socket_options():
+        opened.setsockopt(*option)
+    return opened
 
 
 def make_client(provider: Provider, http: httpx2.AsyncClient) -> AsyncOpenAI:
