@@ -16,9 +16,11 @@ import redis
 
 from retinue.broker.app import create_app
 from retinue.broker.settings import Settings
-from retinue.client import SubagentLifecycle, SubagentNode
+from retinue.client import SubagentLifecycle, SubagentNode, answers
+from retinue.client.connections import connections_for
 from retinue.contract import Event, EventType, SubagentHandle, SubagentResult
-from retinue.store import keys
+from retinue.store import keys, reading
+from retinue.store.call import RunKey
 from retinue.testing.scripted_server import ScriptedServer
 from retinue.testing.servers import PrivateServer
 from retinue.testing.workers import WorkerOptions, WorkerProcess
@@ -148,6 +150,13 @@ class RunRig:
         while not true():
             assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
             time.sleep(_POLL_S)
+
+    def handle_of(self, run_id: str) -> SubagentHandle:
+        """The handle of a run, whoever launched it."""
+        connections = connections_for(self.settings)
+        found = connections.store.run(reading.read_result(RunKey("_", run_id)))
+        assert found is not None
+        return answers.handle_of(connections.keyring.ring(), "_", run_id, found)
 
     def goal_of(self, run_id: str) -> str:
         """What a run was asked to do, as the store keeps it."""

@@ -14,7 +14,9 @@ from retinue.contract import EventType
 from retinue.store import keys
 from retinue.testing import Call, Match, ScriptedRequest, Turn
 
-TOOLS = ("run_agent", "list_agents", "check_agent", "wait_agents", "steer_agent", "cancel_agent")
+TOOLS = (
+    "run_agent", "list_agents", "check_agent", "wait_agents", "steer_agent", "cancel_agent", "answer_agent",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.docs.fenced import PROJECT, blocks
 
-from retinue.agents import Registry, resolve
+from retinue.agents import HookPoint, Registry, resolve
 from retinue.agents.background import BACKGROUND_TOOLS
 from retinue.broker.settings import Settings
 from retinue.client.budgeting import checked_caps
@@ -23,6 +24,7 @@ from retinue.contract import (
     Usage,
     document_name,
 )
+from retinue.store.provider_places import ProviderLimits
 from retinue.worker.models import ModelUsage, Provider
 from retinue.worker.prices import Prices
 
@@ -79,7 +81,7 @@ def test_the_page_on_outputs_declares_and_reads_what_it_says() -> None:
 
 
 def test_the_page_on_approvals_declares_and_decides_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    declare, decide = blocks(PROJECT / "docs" / "approvals.md", "python")
+    declare, decide, may_ask = blocks(PROJECT / "docs" / "approvals.md", "python")
     names: dict[str, object] = {}
     exec(declare, names)
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
@@ -111,6 +113,9 @@ def test_the_page_on_approvals_declares_and_decides_what_it_says(monkeypatch: py
         ("approve", "approval100"),
         ("deny", "approval101", "more than 100 euros"),
     ]
+    exec(may_ask, names)
+    spec = resolve(Registry.from_objects(names["clerk"]), settings, "clerk", model="m")
+    assert [tool.name for tool in spec.built_in_tools] == ["ask_user", "ask_parent"]
 
 
 @pytest.mark.parametrize("example", ["django_app", "fastapi_app"])
@@ -252,3 +257,33 @@ def test_the_page_on_costs_caps_and_raises_what_it_says(
     settings = Settings.read().budget
     assert settings.of_roots == Budget(usd=5.0, on_spent=OnSpent.STOP)
     assert settings.estimated_output_tokens == 4_096
+
+
+def test_the_page_on_providers_configures_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (document,) = blocks(PROJECT / "docs" / "providers.md", "toml")
+    monkeypatch.chdir(tmp_path)
+    Path("retinue.toml").write_text(document)
+    monkeypatch.setenv("HOUSE_LLM_KEY", "secret")
+    settings = Settings.read(store_url="redis://localhost:1/0")
+
+    limits = {name: provider.limits for name, provider in settings.providers.items()}
+    assert limits == {
+        "openai": ProviderLimits(requests_per_minute=3_000, tokens_per_minute=1_000_000),
+        "house": ProviderLimits(max_concurrency=16),
+    }
+    assert (settings.model_max_attempts, settings.model_retry_seconds) == (6, 900)
+
+
+def test_the_hooks_page_declares_hooks_and_names_a_task_that_may_be_named() -> None:
+    hooks, launch, _task = blocks(PROJECT / "docs" / "hooks.md", "python")
+    declared: dict[str, object] = {}
+    exec(hooks, declared)
+    registry = Registry.from_objects(*declared.values())
+    assert [hook.point for hook in registry.hooks] == [HookPoint.STOP, HookPoint.TOOL]
+    launched: dict[str, Any] = {}
+    exec(launch, {"lifecycle": SimpleNamespace(launch=lambda **request: launched.update(request))})  # pyright: ignore[reportUnknownLambdaType]
+    asked = launch_request(launched).on_done
+    assert asked is not None
+    assert (asked.task, asked.queue) == ("shop.reviewed", "shop")

@@ -21,6 +21,7 @@ from retinue.cli.launch_commands import run as run_command
 from retinue.cli.output import document
 from retinue.cli.process_commands import PASS_ON, demo, flower, up, version, worker
 from retinue.cli.ps_command import ps
+from retinue.cli.purge_command import purge
 from retinue.cli.read_commands import events, result, status, wait
 from retinue.cli.workers_commands import workers
 
@@ -53,6 +54,7 @@ for command in (
     answer,
     cancel,
     interrupt,
+    purge,
     doctor,
     version,
 ):

@@ -21,7 +21,7 @@ Request = Annotated[
 
 
 def pending(handle: Handle, tenant: Tenant = "_", as_json: Json = False) -> None:
-    """Show what a run and those below it ask of a human now."""
+    """Show what a run and those below it ask now."""
     with reporting(as_json):
         from retinue.cli.facade import find_handle, operator
         from retinue.contract import SubagentState
@@ -85,7 +85,8 @@ def answer(
 
 def _line(request: PendingRequest) -> str:
     arguments = json.dumps(dict(request.arguments), ensure_ascii=False)
-    return f"{request.request_id}  {request.kind}  {request.agent}  {request.tool} {arguments}"
+    line = f"{request.request_id}  {request.kind}  {request.agent}  {request.tool} {arguments}"
+    return line if request.audience == "user" else f"{line}  (its parent is asked)"
 
 
 def _end(decision: SubagentDecision, done: str, *, as_json: bool) -> NoReturn:

@@ -4,6 +4,7 @@ What a first call needs beyond this (settings, Celery, declarations) is imported
 """
 
 from retinue.contract import (
+    Audience,
     Budget,
     BudgetCap,
     BudgetRaise,
@@ -33,6 +34,7 @@ from retinue.contract import (
     SubagentHandle,
     SubagentLaunchRequest,
     SubagentLifecycleError,
+    SubagentPurgeResult,
     SubagentReconnectResult,
     SubagentResult,
     SubagentState,
@@ -48,6 +50,7 @@ from .tree import SubagentNode
 
 __all__ = [
     "AsyncSubagentLifecycle",
+    "Audience",
     "Budget",
     "BudgetCap",
     "BudgetRaise",
@@ -79,6 +82,7 @@ __all__ = [
     "SubagentLifecycle",
     "SubagentLifecycleError",
     "SubagentNode",
+    "SubagentPurgeResult",
     "SubagentReconnectResult",
     "SubagentResult",
     "SubagentState",

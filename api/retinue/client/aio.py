@@ -12,6 +12,7 @@ from retinue.client.async_controlling import AsyncControlling
 from retinue.client.async_dead_letters import AsyncDeadLetters
 from retinue.client.async_deciding import AsyncDeciding
 from retinue.client.async_dispatch import AsyncDispatch
+from retinue.client.async_purging import AsyncPurging
 from retinue.client.clock import WaitClock
 from retinue.client.continuing import NextTurn, checked_target
 from retinue.client.decisions import checked_until
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from retinue.store.async_subscription import AsyncWake
 
 
-class AsyncSubagentLifecycle(AsyncControlling, AsyncDeciding, AsyncDeadLetters, AsyncBudgeting):
+class AsyncSubagentLifecycle(AsyncControlling, AsyncDeciding, AsyncDeadLetters, AsyncBudgeting, AsyncPurging):
     """Mirrors `SubagentLifecycle`, and never blocks its event loop. It may be shared between loops.
 
     Args:

@@ -11,6 +11,7 @@ from retinue.agents.grants import check_known_toolsets
 from retinue.agents.output import SUBMIT_RESULT
 from retinue.agents.output_validator import check_is_schema
 from retinue.agents.tool import RESERVED_TOOL_NAMES
+from retinue.broker.routes import APPLICATION_QUEUE, PRIVATE_QUEUE_PREFIX
 from retinue.contract import ErrorCode, Role, SubagentLaunchRequest, SubagentLifecycleError, document_tools
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def check_request(
             parent.grant.check_not_broadened(request.allowed_toolsets)
     _check_blocked_tools(request, toolsets)
     _check_workspace(request, settings)
-    _check_on_done(request)
+    _check_on_done(request, snapshot, settings)
 
 
 def known_agent(
@@ -189,13 +190,25 @@ def _check_workspace(request: SubagentLaunchRequest, settings: Settings) -> None
         )
 
 
-def _check_on_done(request: SubagentLaunchRequest) -> None:
-    if request.on_done is not None:
+def _check_on_done(request: SubagentLaunchRequest, snapshot: CatalogueSnapshot, settings: Settings) -> None:
+    asked = request.on_done
+    if asked is None:
+        return
+    if asked.task not in settings.on_done_tasks:
         raise SubagentLifecycleError(
-            "this release cannot send a task when the run has ended",
-            field="on_done",
-            limit="None",
-            mend="leave it out, and wait for the run or ask for its status",
+            f"the task {asked.task!r} is not allowed{_near(asked.task, settings.on_done_tasks)}",
+            field="on_done.task",
+            limit=f"one of {', '.join(sorted(settings.on_done_tasks)) or '(none)'}",
+            mend="add its name to the setting on_done_tasks (RETINUE_ON_DONE_TASKS) of whoever launches",
+        )
+    own = {settings.queue, *settings.routes.values(), *snapshot.queues}
+    queue = asked.queue or APPLICATION_QUEUE
+    if queue in own or queue.startswith(PRIVATE_QUEUE_PREFIX):
+        raise SubagentLifecycleError(
+            f"{queue!r} is a queue of Retinue's workers, which do not have that task",
+            field="on_done.queue",
+            limit=f"a queue of the application; None = {APPLICATION_QUEUE}",
+            mend="name a queue that a worker of the application serves",
         )
 
 

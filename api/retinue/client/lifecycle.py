@@ -15,6 +15,7 @@ from retinue.client.dead_letters import DeadLetters
 from retinue.client.deciding import Deciding
 from retinue.client.decisions import checked_until
 from retinue.client.parent import ParentRun
+from retinue.client.purging import Purging
 from retinue.client.reads import (
     FOLLOW_EVERY_S,
     EventCursor,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from retinue.store.subscription import Wake
 
 
-class SubagentLifecycle(Controlling, Deciding, DeadLetters, Budgeting):
+class SubagentLifecycle(Controlling, Deciding, DeadLetters, Budgeting, Purging):
     """Launches subagents, watches, steers and stops them; safe to share between OS threads.
 
     A handle that is malformed, forged, of another session or expired never raises: it gets the UNKNOWN

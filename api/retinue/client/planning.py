@@ -29,6 +29,7 @@ from retinue.contract import (
 )
 from retinue.store.keys import correlation_digest
 from retinue.store.launching import NewRun
+from retinue.store.outbox import Told
 
 __all__ = ["LaunchPlanner", "ParentBinding", "Plan"]
 
@@ -156,6 +157,7 @@ class LaunchPlanner:
             work=work_digest(name, request),
             max_tool_calls=limits.max_tool_calls,
             max_tree=limits.max_tree,
+            tells=_tells(request, snapshot.has_stop_hooks(None if document else name)),
         )
         return Plan(new_run, ticket, settings.result_ttl_seconds + settings.conversation_ttl_seconds)
 
@@ -215,6 +217,10 @@ def _narrowing(request: SubagentLaunchRequest) -> str | None:
     if request.allowed_toolsets is None and not request.blocked_tools:
         return None
     return Grant(toolsets=request.allowed_toolsets, blocked_tools=request.blocked_tools).model_dump_json()
+
+
+def _tells(request: SubagentLaunchRequest, has_hooks: bool) -> str:
+    return (Told.TASK if request.on_done else "") + (Told.HOOKS if has_hooks else "")
 
 
 def _lower(asked: int | None, ceiling: int) -> int:

@@ -9,7 +9,7 @@ from celery import Celery
 from kombu.entity import Queue
 
 from retinue.broker.addresses import sentinel_options
-from retinue.broker.routes import PRIORITY_STEPS
+from retinue.broker.routes import APPLICATION_QUEUE, PRIORITY_STEPS
 from retinue.broker.settings import Settings
 from retinue.store.keepalive import KEEPALIVE_OPTIONS
 from retinue.store.sentinel_urls import SentinelAddress
@@ -35,6 +35,21 @@ def create_app(settings: Settings) -> Celery:
     """
     app = Celery("retinue", amqp="retinue.broker.transport:Amqp", set_as_current=False)
     app.conf.update(_common(settings) | _publishing() | _working(settings))
+    return app
+
+
+def create_sender(settings: Settings) -> Celery:
+    """An app that sends tasks of the application's over the same broker, and does nothing else.
+
+    Raises:
+        SettingsError: Neither a broker nor a store is set.
+    """
+    app = Celery("retinue.on_done", set_as_current=False)
+    app.conf.update(_common(settings) | _publishing())
+    app.conf.update(task_default_queue=APPLICATION_QUEUE, task_queues=None)
+    if settings.broker_address is None:
+        # AMQP: what is sent counts only once the broker says that it has it.
+        app.conf.broker_transport_options = {"confirm_publish": True}
     return app
 
 

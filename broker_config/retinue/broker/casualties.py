@@ -14,7 +14,7 @@ from retinue.broker.routes import private_queue, queue_keys
 from retinue.broker.settings import Settings
 from retinue.broker.wakeups import Wakes
 from retinue.contract import PARTITIONS, StoreError, StoreUnavailableError
-from retinue.store import keys, running
+from retinue.store import keys, provider_places, running
 from retinue.store.call import RunKey, text
 from retinue.store.replies import Ended, Queued
 from retinue.store.store import AsyncStore
@@ -96,6 +96,7 @@ class Casualties:
     async def _bury(self, worker: WorkerEntry) -> None:
         """Takes over what the process held; its entry goes last, so that a crash here only repeats it."""
         taken = await self._take_over(worker.process)
+        await free_places(self._store, self._settings, worker.process)
         await withdraw(self._link, worker.process)
         _log.warning(
             "worker.dead process=%s host=%s pid=%d runs=%d", worker.process, worker.host, worker.pid, taken
@@ -143,6 +144,17 @@ class Casualties:
         return await take_over(
             self._store, self._waker, process, sorted(members), dead=True, losses_before_end=losses
         )
+
+
+async def free_places(store: AsyncStore, settings: Settings, process: str) -> None:
+    """Gives back what a process held of the providers that have limits: it sends nothing any more.
+
+    Raises:
+        StoreError: The store could not be asked.
+    """
+    for name, provider in settings.providers.items():
+        if provider.limits is not None:
+            await store.run(provider_places.free_places(name, process, provider.limits))
 
 
 async def take_over(

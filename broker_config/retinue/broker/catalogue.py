@@ -77,7 +77,10 @@ class WorkerEntry:
 
 @dataclass(frozen=True, slots=True)
 class AgentEntry:
-    """An agent as it was last advertised. None and empty = not known, or left open."""
+    """An agent as it was last advertised. None and empty = not known, or left open.
+
+    `stop_hooks`: the workers that have it have hooks to tell of a run's end.
+    """
 
     name: str
     description: str = ""
@@ -89,6 +92,7 @@ class AgentEntry:
     inputs: tuple[str, ...] = ()
     digest: str = ""
     last_seen: float = 0.0
+    stop_hooks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,13 @@ class CatalogueSnapshot:
     def agent(self, name: str) -> AgentEntry | None:
         """What is known of an agent."""
         return self.agents.get(name)
+
+    def has_stop_hooks(self, agent: str | None) -> bool:
+        """Whether hooks are told of the ends of an agent's runs; None = an agent that any worker can run."""
+        if agent is None:
+            return any(entry.stop_hooks for entry in self.agents.values())
+        entry = self.agents.get(agent)
+        return entry is not None and entry.stop_hooks
 
     @property
     def takers(self) -> list[WorkerEntry]:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from retinue.contract.errors import SettingsError
+from retinue.store.provider_places import ProviderLimits
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 """Where the implicit provider `openai` is, unless OPENAI_BASE_URL says otherwise."""
@@ -54,12 +55,28 @@ class ProviderSettings(BaseModel):
         description="Provider of genai-prices whose prices hold. None = told by base_url, then by the name.",
     )
 
+    max_concurrency: int | None = Field(
+        default=None, ge=1, description="Requests at a time, of all workers together. None = no limit."
+    )
+    requests_per_minute: int | None = Field(
+        default=None, ge=1, description="Requests in any minute, of all workers together. None = no limit."
+    )
+    tokens_per_minute: int | None = Field(
+        default=None, ge=1, description="Likewise, of input and output tokens. None = no limit."
+    )
+
     @field_validator("base_url")
     @classmethod
     def _must_be_http(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise ValueError("must start with https:// or http://")
         return value.rstrip("/")
+
+    @property
+    def limits(self) -> ProviderLimits | None:
+        """What all workers together may ask of it; None = as much as they like."""
+        limits = ProviderLimits(self.max_concurrency, self.requests_per_minute, self.tokens_per_minute)
+        return None if limits == ProviderLimits() else limits
 
     def key(self) -> SecretStr | None:
         """The key to send, read from the environment where the settings name a variable.

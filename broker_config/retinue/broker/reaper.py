@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
 from retinue.broker.casualties import Casualties
@@ -46,6 +46,7 @@ class Reaper:
         waker: Sends wake-ups.
         settings: Of this process.
         process: The worker process that it runs in.
+        more: Further parts of a tick, by name.
     """
 
     def __init__(
@@ -56,11 +57,14 @@ class Reaper:
         waker: Wakes,
         settings: Settings,
         process: str,
+        *,
+        more: Sequence[tuple[str, Callable[[], Awaitable[None]]]] = (),
     ) -> None:
         self._store = store
         self._link = link
         self._waker = waker
         self._process = process
+        self._more = tuple(more)
         self._lease_s = settings.lease_seconds
         self._grace_ms = round(settings.cancel_grace_seconds * 1000) + control.STUCK_MS
         self._tick_s = max(0.25, settings.lease_seconds / 10)
@@ -96,6 +100,7 @@ class Reaper:
             ("timers", self._timers),
             ("stranded", self._stranded.look),
             ("shortfall", self._look_for_shortfall),
+            *self._more,
         ):
             went_through = False
             try:

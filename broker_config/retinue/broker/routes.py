@@ -21,6 +21,9 @@ RESUME_PRIORITY: Final = 0
 PRIORITY_SEPARATOR: Final = "\x06\x16"
 PRIVATE_QUEUE_PREFIX: Final = "retinue.worker."
 
+APPLICATION_QUEUE: Final = "celery"
+"""Celery's default queue, and so that of an application which names none."""
+
 
 def queue_for(agent_name: str, settings: Settings, declared_queue: str | None = None) -> str:
     """The queue that an agent's runs wait in.

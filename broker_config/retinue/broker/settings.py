@@ -117,6 +117,12 @@ class Settings(BaseSettings):
     model_max_attempts: int = Field(
         default=6, ge=1, description="Attempts at one model request, the first included. 1 = never retried."
     )
+    model_retry_seconds: float = Field(
+        default=900.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="How long after a request's first attempt the last may begin, in seconds. 0 = no retry.",
+    )
     tool_result_max_bytes: int = Field(
         default=262_144,
         ge=1_024,
@@ -202,7 +208,10 @@ class Settings(BaseSettings):
     )
     on_done_tasks: Names = Field(
         default=(),
-        description="Celery tasks that `on_done` may name; no effect while it is refused. Empty = none.",
+        description="Celery tasks of the application that a launch's `on_done` may name. Empty = none.",
+    )
+    hook_timeout_seconds: Seconds = Field(
+        default=10.0, description="How long one call of a hook is waited for, in seconds."
     )
 
     flower_port: int = Field(default=5555, ge=1, le=65_535, description="Port of `retinue flower`.")

@@ -65,6 +65,7 @@ from .limits import (
     WORKING_DIRECTORY_MAX_CHARS,
 )
 from .pending import (
+    Audience,
     DecisionRefusal,
     PendingRequest,
     RequestKind,
@@ -89,6 +90,7 @@ from .status import (
     SteerReceipt,
     SteerState,
     SubagentCancelResult,
+    SubagentPurgeResult,
     SubagentReconnectResult,
     SubagentStatus,
     SubagentTerminalState,
@@ -129,6 +131,7 @@ __all__ = [
     "USD_MAX",
     "WORKING_DIRECTORY_MAX_CHARS",
     "AgentSpecError",
+    "Audience",
     "Budget",
     "BudgetCap",
     "BudgetRaise",
@@ -167,6 +170,7 @@ __all__ = [
     "SubagentHandle",
     "SubagentLaunchRequest",
     "SubagentLifecycleError",
+    "SubagentPurgeResult",
     "SubagentReconnectResult",
     "SubagentResult",
     "SubagentState",

@@ -49,7 +49,7 @@ class EventType(StrEnum):
 
 
 _ASKED: Final = frozenset(
-    {"iteration", "index", "tool", "call_id", "arguments", "argument_hash", "expires_ms"}
+    {"iteration", "index", "tool", "call_id", "arguments", "argument_hash", "expires_ms", "audience"}
 )
 # decision: approved, denied, answered, expired, or withdrawn by the run's end.
 _DECIDED: Final = frozenset({"iteration", "index", "decision", "reason"})

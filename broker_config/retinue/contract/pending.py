@@ -19,6 +19,13 @@ class RequestKind(StrEnum):
     INPUT = "input"  # what is this call's result?
 
 
+class Audience(StrEnum):
+    """Who is asked. Whoever has a handle of the run, or of one above it, may decide either way."""
+
+    USER = "user"  # a human
+    PARENT = "parent"  # the model of the run that started it in the background
+
+
 class WaitUntil(StrEnum):
     """What a wait waits for."""
 
@@ -39,7 +46,7 @@ class DecisionRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRequest:
-    """Something that a run waits for a human to decide."""
+    """Something that a run waits for a human, or the model that started it, to decide."""
 
     request_id: str  # what approve, deny and answer take
     run_id: str  # the run that asks: the handle's, or one below it
@@ -51,6 +58,7 @@ class PendingRequest:
     call_id: str  # the model API's own id of the call
     asked_at: float  # epoch seconds
     expires_at: float  # epoch seconds; undecided by then = denied
+    audience: Audience = Audience.USER
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -65,6 +73,7 @@ class PendingRequest:
             "call_id": self.call_id,
             "asked_at": self.asked_at,
             "expires_at": self.expires_at,
+            "audience": self.audience.value,
         }
 
 

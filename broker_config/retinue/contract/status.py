@@ -138,6 +138,30 @@ class SubagentCancelResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentPurgeResult:
+    """What a purge removed. Not purged and not unknown: `live_run_id` has not ended; cancel it first."""
+
+    purged: bool
+    runs: int = 0  # records that this purge removed; others of the same tree may have expired before
+    live_run_id: str | None = None  # of a run in the subtree or the conversation that goes on
+    unknown_handle: bool = False  # nothing is kept (any more) under the handle
+
+    @classmethod
+    def unknown(cls, handle: object = None) -> SubagentPurgeResult:
+        """The answer for a handle that leads nowhere; it does not carry the handle."""
+        return cls(purged=False, unknown_handle=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "purged": self.purged,
+            "runs": self.runs,
+            "live_run_id": self.live_run_id,
+            "unknown_handle": self.unknown_handle,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubagentReconnectResult:
     """Whether a handle leads to a run, after whatever restart. Reconnecting never starts one."""
 

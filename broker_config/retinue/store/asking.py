@@ -1,4 +1,4 @@
-"""What a run asks of a human: the requests of a subtree, decisions on them, and the use of an approval."""
+"""What a run asks of a human or of its parent's model: requests of a subtree, decisions, use of approvals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from retinue.contract import DecisionRefusal, PendingRequest, RequestKind, request_id
+from retinue.contract import Audience, DecisionRefusal, PendingRequest, RequestKind, request_id
 from retinue.store.call import RunKey, ScriptCall, on_run, text, unexpected
 from retinue.store.record import WakeUp, parse_wake_up
 from retinue.store.replies import Begun, Fence, NotApproved, Stale, Stopped, UsedBefore
@@ -20,7 +20,7 @@ ASKING_RUNS_A_READ = 100
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A call that a human is asked about, as it is kept until then.
+    """A call that somebody is asked about, as it is kept until then.
 
     Args:
         kind: What is asked.
@@ -28,6 +28,7 @@ class Asked:
         call_id: The model API's id of the call.
         arguments: The call's.
         argument_hash: SHA-256 of the arguments' canonical JSON, hex.
+        to_parent: The model is asked that started the run in the background; where there is none, a human.
     """
 
     kind: RequestKind
@@ -35,11 +36,12 @@ class Asked:
     call_id: str
     arguments: Mapping[str, JsonValue] = field(repr=False)
     argument_hash: str
+    to_parent: bool = False
 
     @property
     def entry(self) -> str:
         """What stands for it among the open entries of its run."""
-        return f"{self.kind}:{self.argument_hash}"
+        return f"{'question' if self.to_parent else self.kind}:{self.argument_hash}"
 
     def argv(self) -> tuple[str, str]:
         """Its tool, and the rest of its members, as `suspend` takes them."""
@@ -98,14 +100,18 @@ def deny(run: RunKey, *, above: str, slot: str, decision_id: str, reason: str) -
     return _decided("decide", run, (above, slot, decision_id, "deny", json.dumps(reason), json.dumps(result)))
 
 
-def answer(run: RunKey, *, above: str, slot: str, decision_id: str, value: str) -> ScriptCall[DecisionReply]:
+def answer(
+    run: RunKey, *, above: str, slot: str, decision_id: str, value: str, by_model: bool = False
+) -> ScriptCall[DecisionReply]:
     """Gives the result of a call that the caller is asked for.
 
     Args:
         run, above, slot, decision_id: As for `approve`.
         value: What the model reads, as text.
+        by_model: The model of `above` answers: only what is asked of it, and never in a human's place.
     """
-    return _decided("answer", run, (above, slot, decision_id, json.dumps(value)))
+    by = Audience.PARENT.value if by_model else ""
+    return _decided("answer", run, (above, slot, decision_id, json.dumps(value), by))
 
 
 def begin_approved(
@@ -170,4 +176,5 @@ def _pending(run_id: str, agent: str, slot: str, request_json: str) -> PendingRe
         call_id=found["call_id"],
         asked_at=found["asked_ms"] / 1000,
         expires_at=found["expires_ms"] / 1000,
+        audience=Audience(found["audience"]),
     )

@@ -10,15 +10,16 @@
 | T run:<id>:res | string | what the run ended with, JSON | as the record |
 | T run:<id>:part | string | last text beside tool calls (the partial result) | as the record |
 | T run:<id>:j | hash | journal: iteration:index -> tool result, JSON string | until a boundary, or the end |
-| T run:<id>:bg | hash | children in the background: id -> '' or its reply, JSON string | until the end |
+| T run:<id>:bg | hash | children in the background: id -> '', ? (it asks) or its reply, JSON string | until the end |
 | T run:<id>:c | set | ended children that its tools' code launched | until a boundary, or the end |
 | T run:<id>:e | hash | open entries: iteration:index[@child] -> kind:detail | until empty, or the end |
-| T run:<id>:a | hash | asked of a human: slot -> JSON, !slot -> what became of it | as the record |
+| T run:<id>:a | hash | requests: slot -> JSON, !slot -> what became of it | as the record |
 | T run:<id>:s | hash | steers: t<n> text, i<n> id, #<id> disposition | as the record |
 | T run:<id>:pg | list | tool progress, the newest 200 | as the record |
 | T th:<thread> | list | messages in a model API's format | none while its conversation lives, then its own |
 | T th:<thread>:ow | string | the agent that it was last handed off to | as the thread |
 | T th:<thread>:ps | set | those of the pairs that wrote to each other in this conversation | as the thread |
+| T th:<thread>:tn | zset | turns after the first -> ms when all of it is gone (0 = live) | until the last |
 | T th:<thread>:by | string | the live run that writes to it, unless named after it | deleted at its end |
 | T tree:<root> | hash | n runs ever, live, mx cap; n:, mx: by path | none while live > 0, then result_ttl |
 | T tree:<root>:ev | list | events; an event's sequence is its index | as the tree |
@@ -29,13 +30,16 @@
 | T tree:<root>:bw | zset, ms since | "path id" of runs that wait for others' reservations | empties itself |
 | T tree:<root>:bs | zset, score 0 | "path id" of runs that wait for a raise | empties itself |
 | T tree:<root>:live | zset, score 0 | "path id" of live runs; by text, parents first | empties itself |
-| T tree:<root>:ask | zset, score 0 | "path id" of runs that ask a human | empties itself |
+| T tree:<root>:ask | zset, score 0 | "path id" of runs that ask something | empties itself |
 | T corr:<digest> | string | run id of a (session, correlation id) | none while live, then result_ttl |
 | T dead | zset | runs that were given up -> when, ms | a week from the last; the newest 1,000 |
 | T dead:<id> | hash | the letter: fields of its record, and req, its launch as JSON | a week |
+| T out:<id> | hash | letter of an ended run: its record; to:d, to:s who is to be told | until told, a week |
+| T out:<id>:req | string | its launch, JSON | as the letter |
 | T sess:<session> | zset | root runs by creation, ms | renewed by each launch, which drops expired ones |
 | P tenants | zset | tenant -> ms of its last launch, to find a revoked run's | each 30 days |
 | P due | zset | tenant/run -> ms of the next thing to do (0 = now) | empties itself |
+| P out:d, P out:s | zset | tenant/run of a letter -> ms from which it may be taken | empties itself; a week |
 | P q:<queue> | zset | tenant/run -> queued since, ms | empties itself |
 | P queues | set | where runs wait, or have waited | empty ones that nobody serves, by the reaper |
 | P own:<process> | set | tenant/run claimed by a process | empties itself; a dead owner's by the reaper |
@@ -46,6 +50,10 @@
 | retinue:catalogue | hash | name -> what was last advertised, JSON | ignored after 30 days |
 | retinue:keyring | hash | key id -> handle key, JSON | for good |
 | retinue:reaper | string, PX | the elected reaper's process id | lease_seconds |
+| retinue:provider:{<name>} | hash | rl/tl requests, tokens left, at; nb closed until, nd for | until full |
+| retinue:provider:{<name>}:held | zset | process:place -> held until, ms | HELD_MS from the last |
+| retinue:provider:{<name>}:queue | zset | process:place -> asked first, ms | three asks from the last |
+| retinue:provider:{<name>}:asked | zset | process:place -> asked last, ms | as the queue |
 
 Record fields: st state, ph phase, ep epoch, tok claim token, own owning process, op/rp last operation and
 its reply, nt id of the last note, dr the claim token if its process drains, root, par parent, pc the
@@ -62,15 +70,16 @@ since when it is, al how often a process died with it, xin/xout/xca/xre/xusd/xrt
 xd:<tool> the same of all below it, xmc their model calls, xunk how many of them have an unknown cost, xat
 their attempts; led by y instead of x what they used after its end, dg spec digest, doc digest of the Agent
 Spec document that the agent stands in (absent: workers have the agent), md/pv its model and provider, na
-open requests to a human (absent: never asked), th thread, tt thread TTL s, gr messages sent in the group
-that it owns, gc the run that owns the group for which it was sent a message, ho handoffs, cn the run that
+open requests (absent: never asked), nq those among them that its parent's model is asked (absent: none), th
+thread, tt thread TTL s, gr messages sent in the group that it owns, gc the run that owns the group for which it was sent a message, ho handoffs, cn the run that
 it continues, ry the run whose dead letter it replays, se epoch of the last suspension, ttl result TTL s,
 cr/sa/up/fi created, started, updated, finished ms, cls error class, hw how many runs at or below it ask a
 human (absent: none; up to the next ended one above) and hs since when, ms: the deadline stands still, mtc
 most tool calls (absent: no limit), bk depths at and above it that have a budget (absent: none; accounts
 stand in the tree's), rin/rout/rus its open reservation (input tokens, output tokens, micro-USD),
 nin/nout/nus what it waits to reserve, bta iteration:how many of its calls budgets allow, mxt most runs ever
-below it, wd digest of its work (absent: none).
+below it, wd digest of its work (absent: none), tl who is to be told of its end: d the application's task, s
+hooks (absent: nobody).
 """
 
 from __future__ import annotations
@@ -132,6 +141,16 @@ def dead_letters(tenant: str, partition: int) -> str:
     return tenant_prefix(tenant, partition) + "dead"
 
 
+def letter(tenant: str, run_id: str) -> str:
+    """What is kept of an ended run until everyone is told."""
+    return prefixes(tenant, run_id)[0] + "out:" + run_id
+
+
+def outbox(partition: int, whom: str) -> str:
+    """The ended runs of which someone is still to be told."""
+    return partition_prefix(partition) + "out:" + whom
+
+
 def member(tenant: str, run_id: str) -> str:
     """How a run stands in the indexes that tenants share."""
     return f"{tenant}/{run_id}"
@@ -185,3 +204,9 @@ def queues(partition: int) -> str:
 
 def owned(partition: int, process: str) -> str:
     return partition_prefix(partition) + "own:" + process
+
+
+def provider_places(provider: str) -> tuple[str, str, str, str]:
+    """What is used of a provider's limits: buckets, held places, queue, and when each there asked last."""
+    key = f"retinue:provider:{{{provider}}}"
+    return key, key + ":held", key + ":queue", key + ":asked"

@@ -91,6 +91,7 @@ class NewRun:
         max_tool_calls: Its launch's limit of tool calls; None = none, until its spec is resolved.
         max_tree: Most runs ever below it; those above it keep their own caps. None = no cap of its own.
         budget: What it and all runs below it may use; None = no budget of its own.
+        tells: Who is to be told of its end: the letters of `outbox.Told`; "" = nobody.
     """
 
     run_id: str
@@ -125,6 +126,7 @@ class NewRun:
     max_tool_calls: int | None = None
     max_tree: int | None = None
     budget: Budget | None = None
+    tells: str = ""
 
     def argv(self) -> tuple[str | bytes | int, ...]:
         return (
@@ -159,6 +161,7 @@ class NewRun:
             count_or_none(self.max_tool_calls),
             count_or_none(self.max_tree),
             account_of(self.budget),
+            self.tells,
         )
 
 

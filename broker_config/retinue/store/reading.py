@@ -128,11 +128,27 @@ def read_request(run: RunKey) -> CommandCall[str | None]:
     return CommandCall(("GET", run.record + ":req"), parse)
 
 
-def read_background(run: RunKey) -> CommandCall[dict[str, str | None]]:
-    """A live run's children in the background: by id the reply that each ended with, None while it lives."""
+@dataclass(frozen=True, slots=True)
+class BackgroundChild:
+    """How a child in the background stands.
 
-    def parse(reply: Any) -> dict[str, str | None]:
-        return {child: json.loads(raw) if raw else None for child, raw in mapping(reply).items()}
+    Args:
+        reply: What it ended with; None while it lives.
+        asks: It asks its parent's model something.
+    """
+
+    reply: str | None = None
+    asks: bool = False
+
+
+def read_background(run: RunKey) -> CommandCall[dict[str, BackgroundChild]]:
+    """A live run's children in the background, by id."""
+
+    def child_of(raw: str) -> BackgroundChild:
+        return BackgroundChild(asks=raw == "?") if raw in ("", "?") else BackgroundChild(json.loads(raw))
+
+    def parse(reply: Any) -> dict[str, BackgroundChild]:
+        return {child: child_of(raw) for child, raw in mapping(reply).items()}
 
     return CommandCall(("HGETALL", run.record + ":bg"), parse)
 

@@ -213,6 +213,11 @@ class Record:
         return self._integer("na")
 
     @property
+    def tells(self) -> str:
+        """Who is to be told of its end: the letters of `outbox.Told`."""
+        return self.fields.get("tl", "")
+
+    @property
     def wakeup(self) -> int:
         return self._integer("wk")
 

@@ -218,9 +218,14 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """The run has left this process; `open` calls must be answered before it is queued again."""
+    """The run has left this process; `open` calls must be answered before it is queued again.
+
+    Args:
+        wakeup: The parent's, which waited for the run and is asked something by it.
+    """
 
     open: int
+    wakeup: WakeUp | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ PROGRESS_KEPT = 200
 
 
 def claim(
-    run: RunKey, *, token: str, process: str, capable: str, alone: bool = False
+    run: RunKey, *, token: str, process: str, capable: str, alone: bool = False, tells_hooks: bool = False
 ) -> ScriptCall[Claimed | NotClaimed | Ended]:
     """Takes a queued run.
 
@@ -55,6 +55,7 @@ def claim(
         process: The claiming process.
         capable: The agents that it runs, as `capability` writes them.
         alone: The process runs nothing else beside it: it may have a suspect.
+        tells_hooks: The process has hooks that are to be told of the run's end.
 
     Raises:
         ValueError: The token is empty.
@@ -83,7 +84,7 @@ def claim(
             case _:
                 raise unexpected("claim", reply)
 
-    return on_run("claim", run, (token, process, capable, int(alone)), parse)
+    return on_run("claim", run, (token, process, capable, int(alone), int(tells_hooks)), parse)
 
 
 def capability(loops: Sequence[str], objects: Sequence[str]) -> str:
@@ -267,7 +268,8 @@ def suspend(
     def parse(reply: Any) -> Suspended | Ready | Approved | Stopped | Stale:
         match text(reply[0]):
             case "SUSPENDED":
-                return Suspended(int(reply[1]))
+                wakeup = parse_wake_up(run.tenant, reply[2]) if len(reply) > 2 else None
+                return Suspended(int(reply[1]), wakeup)
             case "READY":
                 return Ready()
             case "APPROVED":

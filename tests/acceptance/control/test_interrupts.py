@@ -11,8 +11,7 @@ import sys
 import pytest
 from tests.acceptance.run_rig import RunRig, count_states, of_kind
 
-from retinue.client import AsyncSubagentLifecycle, SubagentLifecycle, answers
-from retinue.client.connections import connections_for
+from retinue.client import AsyncSubagentLifecycle, SubagentLifecycle
 from retinue.contract import (
     ErrorClassification,
     Event,
@@ -20,12 +19,10 @@ from retinue.contract import (
     Phase,
     SteerState,
     SubagentCancelResult,
-    SubagentHandle,
     SubagentResult,
     SubagentState,
 )
-from retinue.store import keys, reading
-from retinue.store.call import RunKey
+from retinue.store import keys
 from retinue.testing.faults import rate_limited
 from retinue.testing.scripts import Script
 
@@ -123,7 +120,7 @@ def test_a_waiting_run_ends_at_once_with_its_last_text_and_its_children_go_on(
     rig.model.wait_for(lambda _: asked(rig, "left") == asked(rig, "right") == 1)
     rig.wait_for_event(lifecycle, root, EventType.RUN_SUSPENDED, count=2)
     [middle] = [node for node in lifecycle.tree(root) if rig.goal_of(node.run_id) == "middle"]
-    handle = handle_of(rig, middle.run_id)
+    handle = rig.handle_of(middle.run_id)
     assert lifecycle.status(handle).phase is Phase.WAITING_CHILDREN
 
     assert lifecycle.interrupt(handle) == AT_ONCE
@@ -136,14 +133,6 @@ def test_a_waiting_run_ends_at_once_with_its_last_text_and_its_children_go_on(
     rig.model.release("hands")
     states = {"SUCCEEDED": 3, "INTERRUPTED": 1}
     rig.wait_until(lambda: count_states(lifecycle.tree(root)) == states, "both hands have finished")
-
-
-def handle_of(rig: RunRig, run_id: str) -> SubagentHandle:
-    """The handle of a run that a model has launched."""
-    connections = connections_for(rig.settings)
-    found = connections.store.run(reading.read_result(RunKey("_", run_id)))
-    assert found is not None
-    return answers.handle_of(connections.keyring.ring(), "_", run_id, found)
 
 
 def test_between_two_tries_at_a_model_no_further_one_is_made(

@@ -10,7 +10,7 @@ from pyagentspec.property import StringProperty
 from pyagentspec.swarm import HandoffMode, Swarm
 from pyagentspec.tools import ServerTool
 
-from retinue.agents import Agent, AgentConfig, ToolContext, load_agent_spec, tool
+from retinue.agents import Agent, AgentConfig, RunStopped, ToolContext, load_agent_spec, on_stop, tool
 
 
 @tool(toolset="desk", idempotent=True)
@@ -33,6 +33,12 @@ def pay(line: str, ctx: ToolContext) -> str:
     """Pay, once someone agreed."""
     _write(ctx, f"pay {line}")
     return f"paid {line}"
+
+
+@on_stop
+def end(stopped: RunStopped) -> None:
+    with open("ends.txt", "a") as ends:
+        ends.write(f"{stopped.run_id}\n")
 
 
 def _write(ctx: ToolContext, line: str) -> None:

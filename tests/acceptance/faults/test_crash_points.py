@@ -25,12 +25,17 @@ _LIMIT_S = 300.0
 _POINTS = (
     "before-claim", "after-claim",
     "before-boundary", "after-boundary",
+    "before-acquire_place", "after-acquire_place",
     "before-model", "after-model",
+    "before-renew_place", "after-renew_place",
+    "before-release_place", "after-release_place",
     "before-take_over",  # another one must die for it, so these two do not come together
     "before-record_model", "after-record_model",
     "before-tool", "after-tool",
+    "before-free_places",  # likewise
     "before-tool:3", "after-tool:3",
     "after-take_over",
+    "after-free_places",
     "before-record_tool_result", "after-record_tool_result",
     "before-record_tool_result:4", "after-record_tool_result:4",
     "before-launch", "after-launch",
@@ -52,6 +57,8 @@ _POINTS = (
     "before-forget_queue", "after-forget_queue",
     "before-wakeup", "after-wakeup",
     "before-finish", "after-finish",
+    "before-take_out", "after-take_out",
+    "before-told", "after-told",
 )  # fmt: skip
 """Before and after each script with which a worker or the elected reaper writes, and each model call, tool
 call and wake-up; where a turn does the same several times, in the middle of it as well."""
@@ -71,6 +78,8 @@ class Farm:
             # So many deaths are no run's own fault.
             "losses_before_worker_lost": 100,
             "approval_ttl_seconds": 5,
+            # So that its requests take places, and nobody waits for one.
+            "providers": {"openai": {"max_concurrency": 1_000}},
         }
         self._process = ChildProcess(
             [sys.executable, str(_HERE / "worker_farm.py"), str(_AT_ONCE), *points],
@@ -92,6 +101,13 @@ class Farm:
 
     def close(self) -> None:
         self._process.close()
+
+
+def _of_known_agents(rig: RunRig, part: str) -> set[str]:
+    """The runs that such a key stands for, without those of an agent that no worker has."""
+    keys = map(str, rig.store.scan_iter(f"retinue:*:{part}sa-*", _type="hash", count=10_000))
+    records = [key for key in keys if key.rpartition(":")[2].startswith("sa-")]
+    return {key.rpartition(":")[2] for key in records if rig.store.hget(key, "ag") != "orphan"}
 
 
 def test_every_script_that_a_worker_writes_with_has_its_points() -> None:
@@ -122,7 +138,10 @@ def test_a_worker_killed_at_any_point_loses_nothing_and_does_nothing_twice(tmp_p
             assert sorted({*_POINTS} - {*farm.died()}) == []
             for scenario in played:
                 rig.wait_until(scenario.is_over, "the end of what nobody waits for")
+            rig.wait_until(lambda: not _of_known_agents(rig, "out:"), "the hook is told of every end")
         finally:
             farm.close()
         for scenario in played:
             scenario.check()
+        ends = set(rig.trace("ends.txt").read_text().split())
+        assert _of_known_agents(rig, "run:") <= ends

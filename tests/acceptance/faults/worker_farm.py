@@ -24,9 +24,13 @@ from celery.__main__ import main as celery
 import retinue.worker.runtime  # noqa: F401
 from retinue.broker.stranded import Stranded
 from retinue.store import running
+from retinue.worker import admission
 from retinue.worker.crash_points import VARIABLE
 
 IMMORTAL = "never"
+RENEW_EVERY_S = 0.002
+"""Between renewals of a model request's place: no request here lasts for the twenty seconds of others."""
+
 UNSERVED_S = 0.5
 """How long a queue is left alone that nobody serves: no worker here lives for the ten seconds of others."""
 
@@ -59,6 +63,7 @@ def _work(number: int, text: str) -> None:
         os.environ["RETINUE_DRAIN_SECONDS"] = "0" if stop == "cut" else "30"
         _stop_at_the_first_boundary()
     _pass_by_queues_soon()
+    admission.RENEW_EVERY_S = RENEW_EVERY_S
     # Every run loses workers here, and suspects would spend most of the time on the start of their own.
     claim = running.claim
     running.claim = lambda *args, **options: claim(*args, **{**options, "alone": True})

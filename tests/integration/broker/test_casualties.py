@@ -11,9 +11,12 @@ from tests.integration.broker.watch import Watch, until
 
 from retinue.broker.casualties import LOOKS_BEFORE_DEATH, Casualties
 from retinue.broker.routes import private_queue, queue_keys
+from retinue.broker.settings import Settings
 from retinue.contract import ErrorClassification, Phase, StoreUnavailableError, SubagentState
 from retinue.store import keys
 from retinue.store.call import RunKey
+from retinue.store.keys import provider_places
+from retinue.store.provider_places import ProviderLimits, acquire_place
 
 
 async def dead_worker(watch: Watch, name: str = "p1") -> str:
@@ -54,6 +57,24 @@ async def test_what_a_dead_process_held_is_queued_again_and_nothing_is_left_of_i
     assert watch.server.exists(*lists) == 0
     assert workers(watch) == set()
     stage.audit()
+
+
+async def test_its_places_at_providers_with_limits_come_free(watch: Watch) -> None:
+    providers = {
+        "narrow": {"base_url": "http://narrow/v1", "max_concurrency": 3},
+        "free": {"base_url": "http://free/v1"},
+    }
+    watch.settings = Settings.read(store_url=watch.url, providers=providers)
+    process = await dead_worker(watch)
+    limits = ProviderLimits(max_concurrency=3)
+    for owner_of_place in (process, process, "another"):
+        place = f"{owner_of_place}:token:{watch.server.zcard(provider_places('narrow')[1])}"
+        assert await watch.store.run(acquire_place("narrow", place, limits, tokens=0)) == 0
+
+    await look(watch.casualties())
+
+    assert watch.server.zrange(provider_places("narrow")[1], 0, -1) == ["another:token:2"]
+    assert watch.link.calls["free_places"] == 1, "nobody asks after a provider without limits"
 
 
 async def test_two_looks_are_not_enough(watch: Watch) -> None:

@@ -51,6 +51,7 @@ def test_what_is_asked_is_read_from_any_process(lifecycle: Any, worker: StoreWor
         "call_id": "call_1",
         "asked_at": first.asked_at,
         "expires_at": first.asked_at + 60,
+        "audience": "user",
     }
     assert abs(first.asked_at - time.time()) < 60
     assert (second.kind, second.tool, second.arguments) == (RequestKind.INPUT, "where are you", {})

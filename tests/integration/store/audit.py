@@ -155,18 +155,25 @@ def _audit_requests(found: Dump, name: str, *, asks: bool) -> None:
     assert len(open_slots) == int(record.get("na", "0"))
     assert stored is None or "na" in record
     assert asks == bool(open_slots)
+    of_parent = [slot for slot in open_slots if '"audience":"parent"' in found[name + ":a"].value[slot]]
+    assert len(of_parent) == int(record.get("nq", "0"))
+    waits = found.get(f"{name.rpartition('run:')[0]}run:{record['par']}:bg")
+    if waits is not None:
+        is_told = waits.value.get(name.rpartition("run:")[2]) == "?"
+        assert is_told == bool(of_parent), "its parent is told of its questions"
     if "fi" in record:
         assert not open_slots, "an ended run asks nothing any more"
         assert stored is None or stored.expires
     for slot in open_slots:
-        json.loads(stored.value[slot])
+        json.loads(found[name + ":a"].value[slot])
 
 
 def _audit_awaited(found: Dump, records: dict[str, str]) -> None:
     """A run counts those at or below it that ask a human, up to the next ended one above them."""
     awaited = Counter[str]()
     for run_id, name in records.items():
-        above = run_id if found[name].value.get("na", "0") != "0" else None
+        record = found[name].value
+        above = run_id if int(record.get("na", "0")) > int(record.get("nq", "0")) else None
         while above in records and "fi" not in found[records[above]].value:
             awaited[above] += 1
             above = found[records[above]].value["par"]

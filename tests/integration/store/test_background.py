@@ -30,7 +30,7 @@ def suspend(
 
 
 def kept(stage: Stage, parent: RunKey) -> dict[str, str | None]:
-    return stage.run(reading.read_background(parent))
+    return {child: one.reply for child, one in stage.run(reading.read_background(parent)).items()}
 
 
 def test_a_childs_reply_is_kept_beside_its_parent_until_that_ends(stage: Stage) -> None:

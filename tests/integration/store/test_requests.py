@@ -77,7 +77,7 @@ def test_an_asking_run_holds_no_worker_and_its_event_says_what_is_asked(stage: S
     expires_ms = data.pop("expires_ms")
     assert data == {
         "iteration": 1, "index": 0, "tool": "refund", "call_id": "call_1", "argument_hash": "a" * 64,
-        "arguments": {"order": 7, "note": "\n\"x\""},
+        "arguments": {"order": 7, "note": "\n\"x\""}, "audience": "user",
     }  # fmt: skip
     assert suspended == ("run.suspended", {"phase": "waiting_approval", "open": 1})
     assert stage.due() == {root.run_id: expires_ms}

@@ -115,3 +115,30 @@ def test_a_pair_that_outlives_its_conversation_expires_with_its_own_writer(stage
 
     assert stage.state(child) is SubagentState.CANCELLED
     assert stage.server.ttl(pair) > 0
+
+
+def test_the_turns_of_a_conversation_are_known_for_as_long_as_anything_is_kept_of_them(stage: Stage) -> None:
+    root = stage.root(thread_ttl_s=50)
+    stage.end(root)
+    turns = stage.part(root, "th:{}:tn")
+    assert not stage.server.exists(turns), "most conversations have one"
+    ids = set()
+    for ttl_s in (3600, 40):
+        following = stage.new_run(
+            thread_id=root.run_id, continues=root.run_id, thread_ttl_s=50, result_ttl_s=ttl_s
+        )
+        stage.launch(following)
+        ids.add(following.run_id)
+        assert stage.server.ttl(turns) == -1
+        stage.end(stage.key(following.run_id))
+        assert 3500 < stage.server.ttl(turns) <= 3600, "no turn's record is kept for longer"
+    assert set(stage.server.zrange(turns, 0, -1)) == ids
+
+    for run_id in ids:
+        stage.server.zadd(turns, {run_id: 1})
+    gone = stage.key(min(ids))
+    stage.forget(gone)
+    stage.server.delete(*(stage.part(gone, "tree:{}" + part) for part in ("", ":ev")))
+    stage.launch(last := stage.new_run(thread_id=root.run_id, continues=root.run_id))
+    stage.end(stage.key(last.run_id))
+    assert set(stage.server.zrange(turns, 0, -1)) == {max(ids), last.run_id}, "one of which nothing is kept"

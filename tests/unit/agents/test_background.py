@@ -9,6 +9,7 @@ import pytest
 from retinue.agents import Agent, AgentConfig, DeclarationError, Registry, SubAgentSpec, resolve
 from retinue.agents.background import (
     BACKGROUND_TOOLS,
+    AnswerCall,
     CancelCall,
     CheckCall,
     SteerCall,
@@ -19,6 +20,7 @@ from retinue.agents.background import (
 from retinue.agents.roster import RUN_AGENT, RefusedCall, RunAgentCall, read_delegation
 from retinue.broker.settings import Settings
 
+RUN = "sa-p03-3cjiuinqveh76vtgvxocv7v7ou"
 CLERK = SubAgentSpec(name="clerk", description="Adds.")
 
 
@@ -76,6 +78,11 @@ def test_the_schemas_refuse_further_arguments() -> None:
         ("steer_agent", {"id": "a", "message": "m"}, SteerCall("a", "m")),
         ("cancel_agent", {"id": "a"}, CancelCall("a", "")),
         ("cancel_agent", {"id": "a", "reason": "r" * 600}, CancelCall("a", "r" * 500)),
+        (
+            "answer_agent",
+            {"question_id": f"{RUN}/12:3", "answer": "Yes."},
+            AnswerCall(RUN, "12:3", "Yes."),
+        ),
     ],
 )
 def test_a_call_is_read(tool: str, arguments: Any, call: object) -> None:
@@ -96,6 +103,9 @@ def test_a_call_is_read(tool: str, arguments: Any, call: object) -> None:
         ("steer_agent", {"id": "a"}, "'message'"),
         ("steer_agent", {"id": "a", "message": "m" * 32_001}, "at most 32000"),
         ("cancel_agent", {"id": "a", "reason": 7}, "'reason'"),
+        ("answer_agent", {"question_id": RUN, "answer": "a"}, "'question_id'"),
+        ("answer_agent", {"question_id": f"{RUN}/1:0"}, "'answer'"),
+        ("answer_agent", {"question_id": f"{RUN}/1:0", "answer": "a" * 32_001}, "at most 32000"),
     ],
 )
 def test_a_call_that_does_not_fit_is_refused_by_name(tool: str, arguments: Any, said: str) -> None:

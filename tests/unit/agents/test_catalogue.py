@@ -55,6 +55,7 @@ def test_each_agent_is_advertised_with_what_a_launch_needs(make_settings: Settin
         "sub_agents": ["researcher"],
         "inputs": [],
         "digest": found["support"]["digest"],
+        "stop_hooks": False,
     }
     assert found["researcher"]["queue"] == "gpu"
     assert found["researcher"]["toolsets"] == ["handbook"]

@@ -23,9 +23,10 @@ print(*[name for name in ("pyagentspec", "openai", "celery", "kombu", "yaml") if
 
 NAMES = """
 Agent AgentConfig AgentEntry AgentSpecDeclaration AgentSpecError Capabilities DeclarationError Delegation
-EffectiveSpec Grant Inheritance InlineLlm LifecycleService NotRunnableError Registry RosterEntry Runnable
-RunnerKind SubAgent SubAgentSpec Tool ToolArgumentError ToolContext ToolResultError ToolSpec
-current_tool_context load_agent_spec resolve tool
+EffectiveSpec Grant Hook HookPoint Inheritance InlineLlm LifecycleService NotRunnableError Registry
+RosterEntry RunDelegated RunHandedOff RunMoment RunStarted RunStopped Runnable RunnerKind SubAgent
+SubAgentSpec Tool ToolArgumentError ToolContext ToolResultError ToolSpec ToolUsed current_tool_context
+load_agent_spec on_delegate on_handoff on_start on_stop on_tool resolve tool
 """
 
 

@@ -15,6 +15,7 @@ from retinue.broker.running_store import STATE_FILE
 from retinue.broker.settings import Settings, load_settings, reset_settings
 from retinue.broker.settings_sections import Durability
 from retinue.contract.errors import SettingsError
+from retinue.store.provider_places import ProviderLimits
 
 SECRET = "s3cret-value"
 
@@ -222,6 +223,16 @@ def test_a_configured_openai_is_completed_and_not_replaced(monkeypatch: pytest.M
 def test_another_provider_never_gets_the_openai_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     assert Settings.read(providers={"local": {"base_url": "http://l"}}).provider("local").key() is None
+
+
+def test_a_provider_has_no_limits_unless_one_is_set_and_none_is_below_1() -> None:
+    house = {"base_url": "http://house/v1"}
+    settings = Settings.read(providers={"house": house, "narrow": {**house, "max_concurrency": 1}})
+    assert settings.provider("house").limits is None
+    assert settings.provider("narrow").limits == ProviderLimits(max_concurrency=1)
+    for name in ("max_concurrency", "requests_per_minute", "tokens_per_minute"):
+        with pytest.raises(SettingsError, match=name):
+            Settings.read(providers={"house": {**house, name: 0}})
 
 
 def test_an_unknown_provider_lists_those_there_are() -> None:

@@ -54,6 +54,7 @@ def test_the_help_imports_nothing_heavy() -> None:
         "answer",
         "cancel",
         "interrupt",
+        "purge",
         "doctor",
         "version",
         "worker",

@@ -13,6 +13,7 @@ from retinue.client import AsyncSubagentLifecycle, SubagentLifecycle
 
 PUBLIC = [
     "AsyncSubagentLifecycle",
+    "Audience",
     "Budget",
     "BudgetCap",
     "BudgetRaise",
@@ -44,6 +45,7 @@ PUBLIC = [
     "SubagentLifecycle",
     "SubagentLifecycleError",
     "SubagentNode",
+    "SubagentPurgeResult",
     "SubagentReconnectResult",
     "SubagentResult",
     "SubagentState",
@@ -71,6 +73,7 @@ METHODS = [
     "of_parent",
     "operator",
     "pending",
+    "purge",
     "raise_budget",
     "reconnect",
     "replay",

@@ -187,9 +187,29 @@ def test_a_child_works_in_its_parents_directory_or_below_it(tmp_path: Path) -> N
     assert (error.field, error.limit) == ("working_directory", "jobs/a")
 
 
-def test_what_this_release_cannot_do_is_refused_and_not_passed_over() -> None:
-    error = fault({"on_done": {"task": "shop.done"}}, settings={"on_done_tasks": "shop.done"})
-    assert error.field == "on_done"
+def test_a_task_that_the_settings_do_not_allow_is_refused_and_the_setting_named() -> None:
+    error = fault({"on_done": {"task": "shop.dome"}}, settings={"on_done_tasks": "shop.done"})
+    assert (error.field, error.limit) == ("on_done.task", "one of shop.done")
+    assert "did you mean 'shop.done'?" in error.message
+    assert "on_done_tasks" in (error.mend or "")
+
+
+@pytest.mark.parametrize("queue", ["retinue", "gpu", "retinue.worker.1"])
+def test_a_task_is_not_sent_to_the_workers_of_agents(queue: str) -> None:
+    settings = {"on_done_tasks": "shop.done", "routes": {"*": "gpu"}}
+    error = fault({"on_done": {"task": "shop.done", "queue": queue}}, settings=settings)
+    assert error.field == "on_done.queue"
+
+
+def test_who_is_to_be_told_of_the_end_is_known_at_launch() -> None:
+    allowed = {"on_done_tasks": "shop.done"}
+    asked: dict[str, Any] = {"on_done": {"task": "shop.done"}}
+    assert plan({}).new_run.tells == ""
+    assert plan(asked, settings=allowed).new_run.tells == "d"
+    with_hooks = {name: replace(entry, stop_hooks=True) for name, entry in SNAPSHOT.agents.items()}
+    snapshot = replace(SNAPSHOT, agents=with_hooks)
+    asked["agent"] = "support"
+    assert plan(asked, settings=allowed, snapshot=snapshot).new_run.tells == "ds"
 
 
 def test_another_session_is_refused() -> None:

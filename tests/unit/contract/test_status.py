@@ -17,6 +17,7 @@ from retinue.contract import (
     SteerReceipt,
     SteerState,
     SubagentCancelResult,
+    SubagentPurgeResult,
     SubagentReconnectResult,
     SubagentState,
     SubagentStatus,
@@ -126,3 +127,16 @@ def test_a_raise_is_plain_json_with_every_field() -> None:
         as_json = json.loads(json.dumps(answer.to_dict()))
         assert as_json == answer.to_dict()
         assert set(as_json) == set(BudgetRaise.__dataclass_fields__)
+
+
+def test_a_purge_is_plain_json_with_every_field() -> None:
+    for answer in (
+        SubagentPurgeResult(purged=True, runs=3),
+        SubagentPurgeResult(purged=False, live_run_id=HANDLE.subagent_id),
+        SubagentPurgeResult.unknown(HANDLE),
+    ):
+        as_json = json.loads(json.dumps(answer.to_dict()))
+        assert as_json == answer.to_dict()
+        assert set(as_json) == set(SubagentPurgeResult.__dataclass_fields__)
+    assert (answer.purged, answer.runs, answer.unknown_handle) == (False, 0, True)
+    assert HANDLE.capability not in repr(answer)

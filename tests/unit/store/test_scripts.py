@@ -12,7 +12,21 @@ from retinue.store.scripts import operation_names, script
 
 FOLDER = Path(scripts.__file__).parent / "lua"
 OPERATIONS = operation_names()
-NOT_ON_ONE_RUN = {"discard", "elect", "find_tenant", "forget_queue", "launch", "list_roots", "read_dead"}
+NOT_ON_ONE_RUN = {
+    "acquire_place",
+    "discard",
+    "elect",
+    "find_tenant",
+    "forget_queue",
+    "free_places",
+    "launch",
+    "list_roots",
+    "read_dead",
+    "release_place",
+    "renew_place",
+    "take_out",
+    "told",
+}
 ON_A_RUN = [name for name in OPERATIONS if name not in NOT_ON_ONE_RUN]
 
 READ_ONLY = {
@@ -31,20 +45,36 @@ ALLOWED_WHEN_FULL = {
     "discard",
     "finish",
     "forget_queue",
+    "free_places",
     "hand_back",
     "handoff",
     "interrupt",
     "no_worker",
     "note_draining",
+    "purge",
     "record_model",
     "record_tool_result",
+    "release_place",
+    "renew_place",
     "rewake",
     "suspend",
     "sweep",
+    "take_out",
     "take_over",
     "timer",
+    "told",
 }
-REFUSED_WHEN_FULL = {"answer", "boundary", "claim", "decide", "launch", "note", "raise_budget", "steer"}
+REFUSED_WHEN_FULL = {
+    "acquire_place",
+    "answer",
+    "boundary",
+    "claim",
+    "decide",
+    "launch",
+    "note",
+    "raise_budget",
+    "steer",
+}
 # A reaper that is elected anew writes no more than its name.
 EITHER_WAY = {"elect"}
 
@@ -61,12 +91,16 @@ READS = {
     "LRANGE",
     "SISMEMBER",
     "SMEMBERS",
+    "SRANDMEMBER",
     "TIME",
+    "ZCARD",
     "ZRANDMEMBER",
     "ZRANGE",
     "ZRANGEBYLEX",
+    "ZSCORE",
 }
 WRITES = {
+    "COPY",
     "DEL",
     "EXPIRE",
     "HDEL",
@@ -74,16 +108,21 @@ WRITES = {
     "HSET",
     "HSETNX",
     "LPUSH",
+    "LSET",
     "LTRIM",
     "PERSIST",
     "PEXPIRE",
+    "PEXPIREAT",
     "PUBLISH",
     "RPUSH",
     "SADD",
     "SET",
     "SREM",
+    "SUNIONSTORE",
+    "UNLINK",
     "ZADD",
     "ZREM",
+    "ZREMRANGEBYSCORE",
 }
 
 
@@ -171,7 +210,7 @@ def test_includes_are_put_in_and_leave_the_header_first(name: str) -> None:
 def test_a_script_touches_only_keys_of_its_runs_partition(name: str) -> None:
     """Keys are built of the two prefixes, which share a hash tag, or of a key that was."""
     text = _code(script(name).body)
-    built = {"run", "tree", "events", "marks", "thread", "live", "due", "key", "parent", "entries"}
+    built = {"run", "tree", "events", "marks", "thread", "live", "due", "key", "parent", "turns", "entries"}
     for command, key in re.findall(r"redis\.call\('([A-Z]+)', ([^,)]+)", text):
         first = key.split(" ")[0]
         if command == "PUBLISH" and first == "'retinue:process:'":

@@ -24,6 +24,7 @@ from retinue.store.call import RunKey
 from retinue.store.record import Record
 from retinue.store.replies import Claimed, Ended, Fence
 from retinue.worker.attempt import Attempt
+from retinue.worker.hook_calls import HookCalls
 from retinue.worker.reports import Failed
 from retinue.worker.roll import Roll
 
@@ -73,6 +74,8 @@ def attempt(store: Store) -> Attempt:
         provider=provider,
         draining=draining,
         slots=None,
+        hooks=HookCalls((), 1.0),
+        outbox=SimpleNamespace(ended=lambda run, tells: None),
     )
     hints: Any = SimpleNamespace(watching=watching)
     return Attempt(services, Roll(), hints, KEY)

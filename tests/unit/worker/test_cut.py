@@ -236,7 +236,10 @@ def _asking(**services: Any) -> Any:
 
     policy = SimpleNamespace(run=never)
     policy.under = lambda _spec: policy
-    return SimpleNamespace(retries=policy, model=None, provider=lambda *_: None, store=None, **services)
+    unlimited = SimpleNamespace(of=lambda *_: None)
+    return SimpleNamespace(
+        retries=policy, admissions=unlimited, model=None, provider=lambda *_: None, store=None, **services
+    )
 
 
 @pytest.fixture

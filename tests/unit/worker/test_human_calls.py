@@ -29,6 +29,7 @@ from retinue.store.replies import (
 )
 from retinue.worker.call_handler import Answered, Waiting
 from retinue.worker.held import HeldRun
+from retinue.worker.hook_calls import HookCalls
 from retinue.worker.human_calls import HumanCalls
 from retinue.worker.models import ToolCall
 from retinue.worker.outcome import Fenced, Finish
@@ -81,7 +82,9 @@ WHERE = ToolSpec(
     kind="client",
     requires_confirmation=True,
 )
-SPEC = EffectiveSpec(agent="clerk", max_iterations=5, tools=(REFUND, WHERE, SAFE))
+SPEC = EffectiveSpec(
+    agent="clerk", max_iterations=5, tools=(REFUND, WHERE, SAFE), ask_user=True, ask_parent=True
+)
 
 
 class Store:
@@ -110,6 +113,7 @@ def human_calls(
         store=store,
         registry=Registry.from_objects(refund, open_safe) if known else Registry.from_objects(),
         settings=Settings.read(store_url="redis://localhost"),
+        hooks=HookCalls((), 1.0),
     )
     run = HeldRun(
         key=key,
@@ -154,6 +158,35 @@ async def test_a_call_that_the_caller_answers_waits_for_the_answer_alone() -> No
     said = digest('{"polite":true,"unit":"town"}')
     question = Asked(RequestKind.INPUT, "where are you", "c1", arguments, said)
     assert outcome == Waiting(Phase.WAITING_INPUT, question), "with the default that the model left out"
+
+
+@pytest.mark.parametrize("name", ["ask_user", "ask_parent"])
+async def test_a_question_is_an_input_that_says_whether_the_model_above_is_meant(name: str) -> None:
+    store = Store()
+    outcome = await human_calls(store).start(turn_call(name, '{"question": "Which?"}'), lost=False)
+    arguments = digest('{"question":"Which?"}')
+    asked = Asked(
+        RequestKind.INPUT, name, "c1", {"question": "Which?"}, arguments, to_parent=name == "ask_parent"
+    )
+    assert outcome == Waiting(Phase.WAITING_INPUT, asked)
+    assert store.results == []
+
+
+@pytest.mark.parametrize(
+    "arguments", ["{}", '{"question": " "}', '{"question": 7}', '{"question": "a", "b": 1}']
+)
+async def test_a_question_that_asks_nothing_or_more_is_refused(arguments: str) -> None:
+    store = Store()
+    assert await human_calls(store).start(turn_call("ask_user", arguments), lost=False) == Answered()
+    [(text, ok)] = store.results
+    assert (text.startswith("[ERROR] The call was not run"), ok) == (True, False)
+
+
+async def test_a_question_within_a_grant_that_blocks_it_asks_nobody() -> None:
+    store = Store()
+    calls = human_calls(store, grant=Grant(blocked_tools=("ask_user",)))
+    assert await calls.start(turn_call("ask_user", '{"question": "Which?"}'), lost=False) == Answered()
+    assert store.results == [("[ERROR] The tool 'ask_user' is not available.", False)]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from retinue.store.record import Record
 from retinue.store.replies import Fence, Recorded
 from retinue.worker.call_handler import Answered
 from retinue.worker.held import HeldRun
+from retinue.worker.hook_calls import HookCalls
 from retinue.worker.models import ToolCall
 from retinue.worker.network_tools import NetworkToolError
 from retinue.worker.tool_calls import OUTCOME_UNKNOWN, ToolCalls
@@ -99,6 +100,7 @@ def calls_of(
         network=network,
         registry=Registry.from_objects(write) if known else Registry.from_objects(),
         settings=Settings.read(store_url="redis://localhost"),
+        hooks=HookCalls((), 1.0),
     )
     run = HeldRun(
         key=key,

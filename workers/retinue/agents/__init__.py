@@ -12,6 +12,21 @@ from .arguments import ToolArgumentError
 from .effective import Capabilities, EffectiveSpec, Inheritance, RunnerKind, ToolSpec
 from .entry import AgentEntry, Delegation
 from .grants import Grant
+from .hooks import (
+    Hook,
+    HookPoint,
+    RunDelegated,
+    RunHandedOff,
+    RunMoment,
+    RunStarted,
+    RunStopped,
+    ToolUsed,
+    on_delegate,
+    on_handoff,
+    on_start,
+    on_stop,
+    on_tool,
+)
 from .llm import InlineLlm
 from .registry import Registry
 from .resolve import resolve
@@ -33,12 +48,19 @@ __all__ = [
     "Delegation",
     "EffectiveSpec",
     "Grant",
+    "Hook",
+    "HookPoint",
     "Inheritance",
     "InlineLlm",
     "LifecycleService",
     "NotRunnableError",
     "Registry",
     "RosterEntry",
+    "RunDelegated",
+    "RunHandedOff",
+    "RunMoment",
+    "RunStarted",
+    "RunStopped",
     "Runnable",
     "RunnerKind",
     "SubAgent",
@@ -48,8 +70,14 @@ __all__ = [
     "ToolContext",
     "ToolResultError",
     "ToolSpec",
+    "ToolUsed",
     "current_tool_context",
     "load_agent_spec",
+    "on_delegate",
+    "on_handoff",
+    "on_start",
+    "on_stop",
+    "on_tool",
     "resolve",
     "tool",
 ]

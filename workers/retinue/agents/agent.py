@@ -49,6 +49,8 @@ class AgentConfig:
         queue: the Celery queue for the agent's runs, unless the setting ``routes`` names one.
         background: its model may let sub-agents work in the background, and check, steer, cancel and wait for
             them. None = as the setting ``delegation.background`` says.
+        ask_user: its model may ask the user, by ``ask_user``. None = it may not.
+        ask_parent: its model may ask whoever started it, by ``ask_parent``. None = it may not.
 
     Raises:
         DeclarationError: a value is out of range; names the field.
@@ -61,6 +63,8 @@ class AgentConfig:
     params: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     queue: str | None = None
     background: bool | None = None
+    ask_user: bool | None = None
+    ask_parent: bool | None = None
 
     def __post_init__(self) -> None:
         optional_count("max_iterations", self.max_iterations)
@@ -69,6 +73,8 @@ class AgentConfig:
         optional_count("max_tokens", self.max_tokens)
         optional_name("queue", self.queue, agent="config")
         optional_bool("background", self.background)
+        optional_bool("ask_user", self.ask_user)
+        optional_bool("ask_parent", self.ask_parent)
         object.__setattr__(self, "params", model_params(self.params))
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from retinue.contract import REASON_MAX_CHARS, STEER_MAX_CHARS
+from retinue.contract import REASON_MAX_CHARS, STEER_MAX_CHARS, parse_request_id
 
 from .arguments import ToolArgumentError, parse_arguments
 from .roster import DelegationTool, RefusedCall
@@ -17,7 +17,8 @@ CHECK_AGENT: Final = "check_agent"
 WAIT_AGENTS: Final = "wait_agents"
 STEER_AGENT: Final = "steer_agent"
 CANCEL_AGENT: Final = "cancel_agent"
-BACKGROUND_TOOLS: Final = (CHECK_AGENT, WAIT_AGENTS, STEER_AGENT, CANCEL_AGENT)
+ANSWER_AGENT: Final = "answer_agent"
+BACKGROUND_TOOLS: Final = (CHECK_AGENT, WAIT_AGENTS, STEER_AGENT, CANCEL_AGENT, ANSWER_AGENT)
 
 IDS_MAX_COUNT: Final = 100
 """Agents that one wait may name."""
@@ -61,7 +62,21 @@ class CancelCall:
     reason: str
 
 
-BackgroundCall = CheckCall | WaitCall | SteerCall | CancelCall | RefusedCall
+@dataclass(frozen=True, slots=True)
+class AnswerCall:
+    """Answer a child's question.
+
+    Args:
+        child: who asks.
+        slot: its call.
+    """
+
+    child: str
+    slot: str
+    answer: str
+
+
+BackgroundCall = CheckCall | WaitCall | SteerCall | CancelCall | AnswerCall | RefusedCall
 
 
 def background_tools() -> tuple[DelegationTool, ...]:
@@ -69,12 +84,14 @@ def background_tools() -> tuple[DelegationTool, ...]:
     return (
         DelegationTool(
             CHECK_AGENT,
-            "Look at an agent that you started in the background: how it stands, or its result.",
+            "Look at an agent that you started in the background: how it stands, what it asks you, or its "
+            "result.",
             _schema({"id": _text(_ID)}, "id"),
         ),
         DelegationTool(
             WAIT_AGENTS,
-            "Wait for agents that you started in the background, and get their results.",
+            "Wait for agents that you started in the background, and get their results. If one of them asks "
+            "you something, the wait is over: answer with answer_agent, and wait again.",
             _schema(
                 {
                     "ids": {
@@ -103,6 +120,18 @@ def background_tools() -> tuple[DelegationTool, ...]:
             CANCEL_AGENT,
             "Stop an agent that you started in the background, and everything that it has started.",
             _schema({"id": _text(_ID), "reason": _text("Why, for the log.")}, "id"),
+        ),
+        DelegationTool(
+            ANSWER_AGENT,
+            "Answer a question of an agent that you started in the background; it waits for that.",
+            _schema(
+                {
+                    "question_id": _text("Of the question, as check_agent and wait_agents tell it."),
+                    "answer": _text("All that the agent needs to go on."),
+                },
+                "question_id",
+                "answer",
+            ),
         ),
     )
 
@@ -153,11 +182,21 @@ def _cancel(values: Mapping[str, object]) -> CancelCall:
     return CancelCall(_required(values, "id"), (reason or "")[:REASON_MAX_CHARS])
 
 
+def _answer(values: Mapping[str, object]) -> AnswerCall:
+    _only(values, "question_id", "answer")
+    found = parse_request_id(_required(values, "question_id"))
+    if found is None:
+        raise ToolArgumentError("'question_id' must be one that check_agent or wait_agents told.")
+    child, slot = found
+    return AnswerCall(child, slot, _required(values, "answer", max_chars=STEER_MAX_CHARS))
+
+
 _READERS: Final[Mapping[str, Callable[[Mapping[str, object]], BackgroundCall]]] = {
     CHECK_AGENT: _check,
     WAIT_AGENTS: _wait,
     STEER_AGENT: _steer,
     CANCEL_AGENT: _cancel,
+    ANSWER_AGENT: _answer,
 }
 
 

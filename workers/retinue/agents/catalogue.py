@@ -13,6 +13,7 @@ from retinue.contract import SettingsError, SubagentLifecycleError, canonical_js
 from .effective import Inheritance
 from .entry import AgentEntry
 from .generic import generic_agent
+from .hooks import HookPoint
 from .model_route import route_model
 from .registry import Registry
 
@@ -25,9 +26,9 @@ def advertise(registry: Registry, settings: Settings) -> dict[str, JsonValue]:
 
     Returns:
         ``{"agents": [...], "toolsets": {name: [tool names]}}``. Each agent is ``{name, description, model,
-        provider, queue, toolsets, sub_agents, inputs, digest}``; model and provider are what a root launch
-        would get now, None if that is open; inputs are those that a launch must give. The default agent is
-        always among them.
+        provider, queue, toolsets, sub_agents, inputs, digest, stop_hooks}``; model and provider are what a
+        root launch would get now, None if that is open; inputs are those that a launch must give. The default
+        agent is always among them.
     """
     entries = {name: registry.agents[name] for name in sorted(registry.agents)}
     default = generic_agent(registry, settings, ())
@@ -38,10 +39,12 @@ def advertise(registry: Registry, settings: Settings) -> dict[str, JsonValue]:
         wishes = (item.mcp and item.mcp.wishes) or ()
         found.setdefault(item.toolset, set()).update({item.name, *(wish.name for wish in wishes)})
     toolsets: dict[str, JsonValue] = {name: list[JsonValue](sorted(tools)) for name, tools in found.items()}
-    return {"agents": [_advert(entry, settings) for entry in entries.values()], "toolsets": toolsets}
+    stops = any(hook.point is HookPoint.STOP for hook in registry.hooks)
+    agents = [{**_advert(entry, settings), "stop_hooks": stops} for entry in entries.values()]
+    return {"agents": list[JsonValue](agents), "toolsets": toolsets}
 
 
-def _advert(entry: AgentEntry, settings: Settings) -> JsonValue:
+def _advert(entry: AgentEntry, settings: Settings) -> dict[str, JsonValue]:
     model, provider = _model(entry, settings)
     sub_agents = dict.fromkeys(item.registered for item in (*entry.roster, *entry.handoffs))
     needed = {item.name for inputs in entry.needs.values() for item in inputs if not item.has_default}

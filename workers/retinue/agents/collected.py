@@ -15,24 +15,26 @@ from retinue.contract import DeclarationError
 from .agent import Agent
 from .agentspec import is_agentic, load_agent_spec
 from .agentspec_member import AgentSpecDeclaration, SpecMember
+from .hooks import AnyHook, Hook
 from .subagent import SubAgent, SubAgentSpec
 from .tool import AnyTool, Tool
 
 AgentDeclaration = Agent | SubAgent | SubAgentSpec | SpecMember
 
 # Asked of the type: isinstance would wake lazy objects, such as Django's settings, that modules import.
-_DECLARED: Final = (Tool, AgentSpecDeclaration, Agent, SubAgent, SubAgentSpec)
+_DECLARED: Final = (Tool, Hook, AgentSpecDeclaration, Agent, SubAgent, SubAgentSpec)
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Collected:
-    """Declared agents and tools by name, each with its place."""
+    """Declared agents and tools by name, each with its place, and hooks in the order of their declaration."""
 
     agents: dict[str, tuple[AgentDeclaration, str]] = field(
         default_factory=dict[str, tuple[AgentDeclaration, str]]
     )
     tools: dict[str, AnyTool] = field(default_factory=dict[str, AnyTool])
+    hooks: list[AnyHook] = field(default_factory=list[AnyHook])
     documents: dict[int, AgentSpecDeclaration] = field(default_factory=dict[int, AgentSpecDeclaration])
     _unplaced: list[tuple[AgentSpecDeclaration, str]] = field(
         default_factory=list[tuple[AgentSpecDeclaration, str]], init=False
@@ -58,6 +60,8 @@ class Collected:
             return False
         if isinstance(value, Tool):
             self._add_tool(value)
+        elif isinstance(value, Hook):
+            self._add_hook(value)
         elif isinstance(value, AgentSpecDeclaration):
             self._add_document(value, place)
         elif isinstance(value, Agent | SubAgent | SubAgentSpec):
@@ -146,6 +150,11 @@ class Collected:
                 mend="rename one of them; an Agent Spec document with load_agent_spec(..., name=...), its "
                 "members with qualified=True",
             )
+
+    def _add_hook(self, value: AnyHook) -> None:
+        # One module may import it from another: it is called once all the same.
+        if not any(known is value for known in self.hooks):
+            self.hooks.append(value)
 
     def _add_tool(self, value: AnyTool) -> None:
         known = self.tools.setdefault(value.name, value)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from retinue.contract import Role, canonical_json
 
 from .api_name import loose
+from .asking import asking_tools
 from .background import background_tools
 from .entry import Delegation
 from .grants import Grant
@@ -129,6 +130,8 @@ class EffectiveSpec(_Pinned):
         restartable: a lost run of a foreign object is started anew.
         output_schema: JSON schema of the object that the run is to end with. None = a text.
         background: its model may let sub-agents work in the background.
+        ask_user: its model may ask the user.
+        ask_parent: its model may ask whoever started it.
         document_members: registered names of the agents of the document that came with the launch; a child of
             such a name is run from it. Empty = workers have the agent.
     """
@@ -153,6 +156,8 @@ class EffectiveSpec(_Pinned):
     restartable: bool = False
     output_schema: dict[str, JsonValue] | None = Field(default=None, repr=False)
     background: bool = False
+    ask_user: bool = False
+    ask_parent: bool = False
     document_members: tuple[str, ...] = ()
 
     @cached_property
@@ -172,7 +177,7 @@ class EffectiveSpec(_Pinned):
 
     @property
     def built_in_tools(self) -> tuple[DelegationTool, ...]:
-        """The tools with which the model delegates, within the grant, and the one with which it ends."""
+        """The tools by which the model delegates and asks, within the grant, and that which ends its run."""
         return self.built_in_tools_within(self.grant)
 
     def built_in_tools_within(self, grant: Grant) -> tuple[DelegationTool, ...]:
@@ -183,6 +188,7 @@ class EffectiveSpec(_Pinned):
         tools = delegation_tools(self.delegation, self.roster, self.handoffs, background=self.background)
         if self.background and any(tool.name == RUN_AGENT for tool in tools):
             tools = (*tools, *background_tools())
+        tools = (*tools, *asking_tools(user=self.ask_user, parent=self.ask_parent))
         granted = tuple(tool for tool in tools if grant.allows_delegation(tool.name))
         return granted if self.output_schema is None else (*granted, submit_tool(self.output_schema))
 

@@ -215,6 +215,9 @@ def _tools(entry: AgentEntry, settings: Settings, asked: Wishes, spec: Effective
         own = entry.config.background is not None
         setting = Origin(Source.SETTINGS, "delegation.background")
         yield Explained("background", True, _DECLARATION if own else setting)
+    for name in ("ask_user", "ask_parent"):
+        if getattr(spec, name):
+            yield Explained(name, True, _DECLARATION)
     if spec.output_schema is not None:
         yield Explained("output_schema", dict[str, Any](spec.output_schema), _DECLARATION)
     needed = {item.name for inputs in entry.needs.values() for item in inputs if not item.has_default}

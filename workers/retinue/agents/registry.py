@@ -14,6 +14,7 @@ from .agentspec_member import AgentSpecDeclaration
 from .collected import Collected
 from .enrolment import Enrolment
 from .entry import AgentEntry, ToolBinding
+from .hooks import AnyHook
 from .tool import AnyTool
 
 
@@ -32,12 +33,13 @@ class Registry:
         self.bare_modules = bare_modules
         self.document_members: tuple[str, ...] = ()
         self._tools: dict[str, AnyTool] = dict(collected.tools)
+        self._hooks = tuple(collected.hooks)
         collected.place_members()
         self._agents = Enrolment(collected).entries()
 
     @classmethod
     def load(cls, modules: Iterable[str]) -> Registry:
-        """Import the modules and take every agent, tool and Agent Spec declaration at their top level.
+        """Import the modules and take every agent, tool, hook and Agent Spec declaration at their top level.
 
         Args:
             modules: dotted names, from the settings.
@@ -81,7 +83,7 @@ class Registry:
         Raises:
             DeclarationError: a tool that the document names is not registered; lists all that are missing.
         """
-        collected = Collected(tools={**(tools or {}), **self._tools})
+        collected = Collected(tools={**(tools or {}), **self._tools}, hooks=list(self._hooks))
         collected.add(document, "the launch's document")
         result = Registry(collected, self.bare_modules)
         result.document_members = tuple(sorted(result._agents))
@@ -113,6 +115,11 @@ class Registry:
     def tools(self) -> Mapping[str, AnyTool]:
         """Every tool by name."""
         return self._tools
+
+    @property
+    def hooks(self) -> tuple[AnyHook, ...]:
+        """Every hook, in the order of declaration."""
+        return self._hooks
 
     @property
     def toolsets(self) -> dict[str, tuple[str, ...]]:

@@ -123,6 +123,8 @@ def resolve(
             "delegation": delegation,
             "handoffs": offer.handoffs,
             "background": _in_background(entry, settings),
+            "ask_user": bool(entry.config.ask_user),
+            "ask_parent": bool(entry.config.ask_parent),
         }
     )
 

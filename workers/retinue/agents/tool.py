@@ -34,6 +34,9 @@ RESERVED_TOOL_NAMES: Final = frozenset(
         "wait_agents",
         "steer_agent",
         "cancel_agent",
+        "answer_agent",
+        "ask_user",
+        "ask_parent",
     }
 )
 """Names of the built-in tools; no tool of an application may take them."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from retinue.contract import ErrorClassification, SubagentState
 from retinue.store import running
 from retinue.store.replies import Stale
+from retinue.worker.admission import WaitAbandonedError
 from retinue.worker.deadline import out_of_time
 from retinue.worker.held import HeldRun
 from retinue.worker.hints import may_ask
@@ -38,7 +39,9 @@ async def ask(
     request = model_request(services, run, steers)
 
     async def go_on() -> bool:
-        return not run.is_lost and await may_ask(services.store, run.key)
+        if run.is_lost or services.draining.is_set():
+            return False
+        return await may_ask(services.store, run.key)
 
     async def retried(reason: ErrorClassification, delay_ms: int, _attempt: int) -> None:
         note = running.note_retry(
@@ -47,8 +50,16 @@ async def ask(
         if isinstance(await services.store.run(note), Stale):
             run.lose()
 
+    admission = services.admissions.of(request, run, go_on)
+
+    async def complete() -> ModelResponse:
+        response = await services.model.complete(request)
+        if admission is not None:
+            admission.count(response.usage)
+        return response
+
     call = services.retries.under(run.spec.llm.retry if run.spec.llm else None).run(
-        lambda: services.model.complete(request), should_continue=go_on, on_retry=retried
+        complete, admission=admission, should_continue=go_on, on_retry=retried
     )
     asked = asyncio.ensure_future(call)
     hushed = asyncio.ensure_future(run.hush.wait())
@@ -72,7 +83,7 @@ async def ask(
             run.partial,
             "the deadline passed during a model request",
         )
-    except RetryAbandonedError:
+    except (RetryAbandonedError, WaitAbandonedError):
         return Aborted()
     except ModelError as fault:
         return Finish(SubagentState.FAILED, fault.classification, run.partial, fault.detail or str(fault))

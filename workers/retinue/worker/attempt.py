@@ -9,12 +9,13 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from retinue.agents import Grant
+from retinue.agents import Grant, HookPoint, RunStarted
 from retinue.agents.effective import EffectiveSpec
 from retinue.client.ticket import Ticket, Verdict
 from retinue.contract import ErrorClassification, RetinueError, SettingsError, SubagentState
 from retinue.store import running
 from retinue.store.call import RunKey
+from retinue.store.outbox import Told
 from retinue.store.record import WakeUp
 from retinue.store.replies import Claimed, Ended, NotClaimed, Overtaken, Queued, Stale
 from retinue.worker.held import HeldRun
@@ -65,6 +66,7 @@ class Attempt:
                     process=self._services.process,
                     capable=self._services.capable,
                     alone=self._services.alone,
+                    tells_hooks=self._services.hooks.are_told_of_ends,
                 )
             )
             match claimed:
@@ -75,6 +77,7 @@ class Attempt:
                     return Succeeded(f"dropped: {reason.lower()}")
                 case Ended(state=state):
                     await self._wake(claimed.owed)
+                    self._services.outbox.ended(self._key, "".join(Told))
                     return _report(state, None, 0)
                 case Claimed():
                     held, refused = await self._prepare(claimed)
@@ -148,6 +151,8 @@ class Attempt:
         lost = lost_for_good(runner, held)
         if lost is not None:
             return lost
+        if held.iteration == 0:
+            await self._services.hooks.tell(HookPoint.START, RunStarted, held)
         overtaken = False
         while True:
             outcome = await runner.drive(overtaken=overtaken)
@@ -210,6 +215,7 @@ class Attempt:
             )
         if isinstance(reply, Ended):
             await self._wake(reply.owed)
+            self._services.outbox.ended(held.key, held.record.tells)
         return reply
 
     async def _wake(self, owed: Sequence[WakeUp]) -> None:

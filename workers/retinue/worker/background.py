@@ -1,4 +1,4 @@
-"""A model's calls about its own agents in the background: look, wait, steer, cancel."""
+"""A model's calls about its own agents in the background: look, wait, steer, cancel, answer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from retinue.agents.background import (
+    AnswerCall,
     CancelCall,
     CheckCall,
     SteerCall,
@@ -14,9 +15,10 @@ from retinue.agents.background import (
 )
 from retinue.agents.roster import RefusedCall
 from retinue.broker.reaper import sweep
-from retinue.contract import Phase, canonical_json
-from retinue.store import control, reading
+from retinue.contract import Audience, DecisionRefusal, Phase, canonical_json
+from retinue.store import asking, control, reading
 from retinue.store.call import RunKey
+from retinue.store.reading import BackgroundChild
 from retinue.worker.call_handler import Answered, Waiting
 from retinue.worker.held import HeldRun
 from retinue.worker.outcome import Fenced
@@ -30,6 +32,14 @@ _STEER_FAULTS = {
     "UNSUPPORTED": "this agent takes no messages while it works",
     "CAPACITY": "it has been sent too many messages",
     "UNKNOWN": "it has ended, and is not kept any more",
+}
+_ANSWER_FAULTS = {
+    DecisionRefusal.UNKNOWN: "there is no such question",
+    DecisionRefusal.DECIDED: "it has been answered before",
+    DecisionRefusal.EXPIRED: "the time for an answer is over",
+    DecisionRefusal.CANCELLED: "the agent is being cancelled",
+    DecisionRefusal.ENDED: "the agent has ended; check_agent tells its result",
+    DecisionRefusal.WRONG_KIND: "it is for a human to answer",
 }
 
 
@@ -72,15 +82,17 @@ class BackgroundCalls:
             case CheckCall(child=child):
                 return canonical_json(await self._standing(child, own[child]))
             case WaitCall():
-                return self._waited(read, wanted or tuple(own), own)
+                return await self._waited(read, wanted or tuple(own), own)
             case SteerCall():
                 return await self._steer(asked, read)
             case CancelCall():
                 return await self._cancel(read)
+            case AnswerCall():
+                return await self._reply(asked, read)
 
-    async def _standing(self, child: str, reply: str | None) -> Mapping[str, object]:
-        if reply is not None:
-            return _ended(child, reply)
+    async def _standing(self, child: str, stands: BackgroundChild) -> Mapping[str, object]:
+        if stands.reply is not None:
+            return _ended(child, stands.reply)
         view = await self._services.store.run(reading.read_status(self._key(child)))
         if view is None:
             return {"id": child, "ended": False}
@@ -92,20 +104,36 @@ class BackgroundCalls:
             "state": view.state.value,
             "phase": record.phase.value,
             "steps": record.recorded_iteration,
+            **await self._questions(child, stands),
         }
 
-    def _waited(self, read: WaitCall, wanted: Sequence[str], own: Mapping[str, str | None]) -> str | Waiting:
-        working = [child for child in wanted if own[child] is None]
-        if working and (not read.any_of or len(working) == len(wanted)):
+    async def _waited(
+        self, read: WaitCall, wanted: Sequence[str], own: Mapping[str, BackgroundChild]
+    ) -> str | Waiting:
+        working = [child for child in wanted if own[child].reply is None]
+        is_over = not working or (read.any_of and len(working) < len(wanted))
+        # Who asks waits for an answer: nothing would come of a further wait.
+        if not is_over and not any(own[child].asks for child in working):
             detail = "any" if read.any_of else "child"
             return Waiting(Phase.WAITING_CHILDREN, detail, children=tuple(working))
-        found = ((child, own[child]) for child in wanted)
-        return canonical_json(
-            [
-                {"id": child, "ended": False} if reply is None else _ended(child, reply)
-                for child, reply in found
-            ]
-        )
+        return canonical_json([await self._waited_for(child, own[child]) for child in wanted])
+
+    async def _waited_for(self, child: str, stands: BackgroundChild) -> Mapping[str, object]:
+        if stands.reply is not None:
+            return _ended(child, stands.reply)
+        return {"id": child, "ended": False, **await self._questions(child, stands)}
+
+    async def _questions(self, child: str, stands: BackgroundChild) -> Mapping[str, object]:
+        """What a child asks now, if anything, beside the rest that is told of it."""
+        if not stands.asks:
+            return {}
+        found = await self._services.store.run(asking.read_requests(self._key(child)))
+        questions = [
+            {"question_id": one.request_id, **one.arguments}
+            for one in found.requests
+            if one.run_id == child and one.audience is Audience.PARENT
+        ]
+        return {"asks": questions} if questions else {}
 
     async def _steer(self, asked: TurnCall, read: SteerCall) -> str:
         run = self._run
@@ -128,6 +156,25 @@ class BackgroundCalls:
             return "[REFUSED] It has ended already; check_agent tells its result."
         await sweep(self._services.store, self._services.wakes, key)
         return "It is being stopped, and everything that it has started."
+
+    async def _reply(self, asked: TurnCall, read: AnswerCall) -> str:
+        run = self._run
+        reply = await self._services.store.run(
+            asking.answer(
+                self._key(read.child),
+                above=run.key.run_id,
+                slot=read.slot,
+                # The same for a call that is repeated after a crash, which then finds it accepted.
+                decision_id=f"{run.key.run_id}:{run.iteration}:{asked.index}",
+                value=read.answer,
+                by_model=True,
+            )
+        )
+        if reply.wakeup is not None:
+            await self._services.wakes.send(reply.wakeup)
+        if reply.refused is None:
+            return "The agent has your answer."
+        return f"[REFUSED] The question was not answered: {_ANSWER_FAULTS[reply.refused]}."
 
     def _key(self, child: str) -> RunKey:
         return RunKey(self._run.key.tenant, child)

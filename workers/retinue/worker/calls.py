@@ -203,7 +203,9 @@ class CallAnswers:
                 )
             )
         match reply:
-            case Suspended(open=count):
+            case Suspended(open=count, wakeup=wakeup):
+                if wakeup is not None:
+                    await self._services.wakes.send(wakeup)
                 return Left(phase.value, count)
             case Stopped(reason=reason):
                 return stopped(reason, run)

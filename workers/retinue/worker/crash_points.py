@@ -1,7 +1,8 @@
 """Named points at which a worker process can be made to die, to try what its death leaves behind.
 
 The environment variable RETINUE_CRASH_POINT names one: `before-` or `after-` and then `model`, `tool`,
-`wakeup` or a script of the store, such as `after-record_model`; with `:n`, the n-th time that the process
+`wakeup`,
+`notice` or a script of the store, such as `after-record_model`; with `:n`, the n-th time that the process
 gets there (default 1). The process is then killed with SIGKILL. Where the variable is not set, nothing of
 this module stands in the way of any call.
 """
@@ -10,11 +11,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import ParamSpec, TypeVar
 
+from retinue.broker.notices import Notice, Sends
 from retinue.broker.wakeups import Wakes
 from retinue.store.call import CommandCall, ScriptCall
 from retinue.store.record import WakeUp
@@ -83,6 +85,12 @@ def mortal_wakes(waker: Wakes) -> Wakes:
     return waker if point is None else _MortalWakes(waker, point)
 
 
+def mortal_notices(notifier: Sends) -> Sends:
+    """The notifier itself, or one with points around each `notice`."""
+    point = armed()
+    return notifier if point is None else _MortalNotices(notifier, point)
+
+
 def mortal_model(model: Model) -> Model:
     """The model itself, or one with points around each request."""
     point = armed()
@@ -122,6 +130,16 @@ class _MortalWakes:
     async def send(self, *wakeups: WakeUp) -> bool:
         with self._point.passing("wakeup"):
             return await self._waker.send(*wakeups)
+
+
+class _MortalNotices:
+    def __init__(self, notifier: Sends, point: CrashPoint) -> None:
+        self._notifier = notifier
+        self._point = point
+
+    async def send(self, notices: Sequence[Notice]) -> list[Notice]:
+        with self._point.passing("notice"):
+            return await self._notifier.send(notices)
 
 
 class _MortalModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from retinue.agents import HookPoint, RunDelegated
 from retinue.agents.entry import RosterEntry
 from retinue.agents.roster import (
     DelegationCall,
@@ -102,6 +103,8 @@ class Delegation:
         except SubagentLifecycleError as refused:
             return await self._answered(index, call, f"[REFUSED] {refused}", ok=False, started=started)
         reply = await self._services.store.run(self._launch(plan))
+        if isinstance(reply, Launched) and not reply.runs[0].already_answered:
+            await self._tell_hooks(plan)
         match reply:
             case Launched(runs=(child,)) if plan.new_run.background:
                 text = canonical_json({"id": child.run_id, "agent": plan.new_run.agent, "ended": False})
@@ -122,6 +125,17 @@ class Delegation:
             case _:
                 text = f"[REFUSED] {refusal(reply)}"
                 return await self._answered(index, call, text, ok=False, started=started)
+
+    async def _tell_hooks(self, plan: Plan) -> None:
+        child = plan.new_run
+        await self._services.hooks.tell(
+            HookPoint.DELEGATE,
+            RunDelegated,
+            self._run,
+            child_id=child.run_id,
+            child_agent=child.agent,
+            background=child.background,
+        )
 
     def _launch(self, plan: Plan) -> ScriptCall[LaunchReply]:
         run, settings, group = self._run, self._services.settings, plan.ticket.group

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from retinue.agents import HookPoint, RunHandedOff
 from retinue.agents.roster import HANDOFF, HandoffCall, RefusedCall, read_delegation
 from retinue.broker.routes import queue_for
 from retinue.store import handing_off
@@ -69,6 +70,8 @@ class Handoff:
             )
         match reply:
             case HandedOff(wakeup=wakeup):
+                name = recipient.registered
+                await self._services.hooks.tell(HookPoint.HANDOFF, RunHandedOff, run, recipient=name)
                 return HandOff(recipient.registered, wakeup)
             case TooManyHandoffs(limit=limit):
                 return beyond_limit(run, "max_handoffs", limit)

@@ -20,7 +20,7 @@ from retinue.store.call import RunKey
 from retinue.store.record import Record
 from retinue.store.replies import Claimed, Fence, RequestState
 from retinue.worker.alarm import Alarm
-from retinue.worker.services import Slots
+from retinue.worker.slots import Slots
 
 _NOT_READ = Ticket(SubagentLaunchRequest(goal="not read"), Role.LEAF)
 _EVERYTHING = Grant()

@@ -1,4 +1,4 @@
-"""The calls that a human decides: tools that need an approval, and calls that the caller answers.
+"""The calls that somebody else decides: tools that need an approval, and what a human or a parent answers.
 
 How far such a call came stands in the store: what is asked, approved and used up survives every process.
 """
@@ -13,6 +13,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from retinue.agents.arguments import ToolArgumentError, parse_arguments
+from retinue.agents.asking import ASK_PARENT, QUESTION, asking_tools
 from retinue.agents.effective import ToolSpec
 from retinue.agents.json_arguments import declared_arguments, json_arguments
 from retinue.agents.tool import AnyTool
@@ -63,7 +64,7 @@ class HumanCalls:
         """Waits for a human, or runs what one approved; a call that could not be run is not asked about."""
         del lost  # the store tells how far an earlier attempt came
         started = time.monotonic()
-        tool = self._run.spec.find_tool(asked.call.name)
+        tool = self._built_in(asked.call.name) or self._run.spec.find_tool(asked.call.name)
         name = tool.name if tool else asked.call.name
         state = self._run.decisions.get(self._slot(asked))
         try:
@@ -122,7 +123,8 @@ class HumanCalls:
         function = self._function(tool)
         hidden = dict.fromkeys(function.redact if function else (), _HIDDEN)
         shown = {name: hidden.get(name, value) for name, value in arguments.items()}
-        return Asked(kind, tool.name, asked.call.call_id, shown, digest)
+        to_parent = tool.name == ASK_PARENT and self._built_in(tool.name) is not None
+        return Asked(kind, tool.name, asked.call.call_id, shown, digest, to_parent)
 
     def _arguments(self, call: ToolCall, tool: ToolSpec) -> Mapping[str, object]:
         if tool.kind != "server":
@@ -141,12 +143,35 @@ class HumanCalls:
         Raises:
             ToolArgumentError: says why, for the model.
         """
+        if self._built_in(tool.name):
+            return self._check_question(call, tool)
         function = self._function(tool)
         is_here = function is not None or tool.kind != "server"
         if not is_here or not self._run.grant.allows(tool.name, tool.toolset):
             raise ToolArgumentError(f"The tool {tool.name!r} is not available.")
         if function is not None:
             function.check(self._arguments(call, tool))
+
+    def _check_question(self, call: ToolCall, tool: ToolSpec) -> None:
+        if not self._run.grant.allows_delegation(tool.name):
+            raise ToolArgumentError(f"The tool {tool.name!r} is not available.")
+        if not str(self._arguments(call, tool)[QUESTION]).strip():
+            raise ToolArgumentError(f"The call was not run: {QUESTION!r} must be a text that is not blank.")
+
+    def _built_in(self, name: str) -> ToolSpec | None:
+        """One of the tools with which the model asks, if the spec has it."""
+        spec = self._run.spec
+        for tool in asking_tools(user=spec.ask_user, parent=spec.ask_parent):
+            if tool.name == name:
+                return ToolSpec(
+                    name=name,
+                    api_name=name,
+                    toolset=name,
+                    description=tool.description,
+                    parameters=dict(tool.parameters),
+                    kind="client",
+                )
+        return None
 
     def _slot(self, asked: TurnCall) -> str:
         return f"{self._run.iteration}:{asked.index}"

@@ -81,6 +81,7 @@ class ProviderBundles:
                 api=bundle.api,
                 headers=bundle.headers,
                 overrides=bundle.overrides,
+                limits=bundle.limits,
             )
         return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from retinue.agents.effective import EffectiveSpec
@@ -10,15 +9,13 @@ from retinue.contract import ErrorClassification, SubagentState
 from retinue.store.budgets import Reservation
 from retinue.store.replies import Spent
 from retinue.worker.asking import model_request
+from retinue.worker.estimating import input_tokens_of, output_tokens_of
 from retinue.worker.held import HeldRun
-from retinue.worker.models import ModelRequest
 from retinue.worker.outcome import Finish
 from retinue.worker.prices import setting_of
 from retinue.worker.services import Services
 
-_BYTES_PER_TOKEN: Final = 3  # English has four and more, text beyond ASCII about three
 _MORE: Final = 100_000
-_OUTPUT_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def reservation(services: Services, run: HeldRun) -> Reservation | None:
@@ -26,8 +23,8 @@ def reservation(services: Services, run: HeldRun) -> Reservation | None:
     if not run.record.is_budgeted:
         return None
     request = model_request(services, run, ())
-    input_tokens = _input_tokens(request, run)
-    output_tokens = _output_tokens(request, services.settings.budget.estimated_output_tokens)
+    input_tokens = input_tokens_of(request, run.measured)
+    output_tokens = output_tokens_of(request, services.settings.budget.estimated_output_tokens)
     estimate, place = services.prices.estimate, (request.provider, request.model)
     micro_usd = estimate(*place, input_tokens, output_tokens)
     with_more = estimate(*place, input_tokens + _MORE, output_tokens)
@@ -50,25 +47,3 @@ def unpriced(spec: EffectiveSpec, run: HeldRun) -> Finish:
         f"To mend: set [{setting_of(model)}] with input= and output= in USD per million tokens"
     )
     return Finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR, run.partial, message)
-
-
-def _input_tokens(request: ModelRequest, run: HeldRun) -> int:
-    """An upper estimate, of the bytes that are sent; what a response was counted with is taken as counted."""
-    if run.measured is not None:
-        entries, tokens = run.measured
-        return tokens + _tokens_of(*request.entries[entries:])
-    tools = (f"{tool.name}{tool.description}{json.dumps(dict(tool.parameters))}" for tool in request.tools)
-    return _tokens_of(request.system, *tools, *request.entries)
-
-
-def _tokens_of(*texts: str) -> int:
-    return sum(-(-len(text.encode()) // _BYTES_PER_TOKEN) for text in texts)
-
-
-def _output_tokens(request: ModelRequest, default: int) -> int:
-    for limits in (request.provider.overrides, request.params):
-        for name in _OUTPUT_LIMITS:
-            limit = limits.get(name)
-            if isinstance(limit, int) and limit > 0:
-                return limit
-    return default

@@ -14,9 +14,11 @@ from celery import Celery
 
 from retinue.agents.catalogue import advertise as advertised
 from retinue.broker.addresses import for_links
-from retinue.broker.casualties import owned_members, take_over
+from retinue.broker.casualties import free_places, owned_members, take_over
 from retinue.broker.catalogue import AsyncCatalogue, WorkerEntry, advertise, withdraw
 from retinue.broker.envelope import EnvelopeTemplate
+from retinue.broker.keyring_store import AsyncKeyringStore
+from retinue.broker.notices import Notifier
 from retinue.broker.owner_check import OwnerCheck
 from retinue.broker.reaper import Reaper
 from retinue.broker.routes import private_queue
@@ -29,15 +31,18 @@ from retinue.store.async_subscription import AsyncSubscriptions
 from retinue.store.call import RunKey
 from retinue.store.link import AsyncLink
 from retinue.store.replicated_links import AsyncReplicatedLink
+from retinue.worker.admission import Admissions
 from retinue.worker.attempt import Attempt, Suspect
 from retinue.worker.bootstrap import Prepared, prepare
-from retinue.worker.crash_points import mortal_model, mortal_store, mortal_wakes
+from retinue.worker.crash_points import mortal_model, mortal_notices, mortal_store, mortal_wakes
 from retinue.worker.documents import LaunchedDocuments
 from retinue.worker.drain import drain_when_asked, terminate_this_process
 from retinue.worker.fence_check import FenceCheck
 from retinue.worker.hints import CancelHints
+from retinue.worker.hook_calls import HookCalls
 from retinue.worker.models import OpenAiModel, RetryPolicy
 from retinue.worker.network_tools import NetworkTools
+from retinue.worker.outbox import Outbox
 from retinue.worker.patience import PatientStore
 from retinue.worker.prices import Prices
 from retinue.worker.providers import ProviderBundles
@@ -129,10 +134,25 @@ class WorkerRuntime:
         objects = [name for name, entry in registry.agents.items() if entry.target is not None]
         loops = {*registry.agents, settings.delegation.default_agent_name} - {*objects}
         guard = TargetGuard(settings.remote_tools)
+        self._admissions = Admissions(
+            self._store,
+            self._subscriptions,
+            process,
+            self._pool,
+            most_lent=self._pool.limit,
+            output_tokens=settings.budget.estimated_output_tokens,
+            closed_max_s=settings.model_retry_seconds,
+            draining=self._draining,
+        )
         self._model = OpenAiModel(timeout_s=settings.model_timeout_seconds, guard=guard)
+        capable = running.capability(sorted(loops), objects)
+        hooks = HookCalls(registry.hooks, settings.hook_timeout_seconds)
+        ring = AsyncKeyringStore(store, settings.handle_keys)
+        self._notifier = Notifier(settings)
+        self._outbox = Outbox(store, self._link, ring, mortal_notices(self._notifier), hooks, capable)
         self._services = Services(
             process=process,
-            capable=running.capability(sorted(loops), objects),
+            capable=capable,
             settings=settings,
             store=self._store,
             wakes=self._waker,
@@ -143,10 +163,15 @@ class WorkerRuntime:
             catalogue=AsyncCatalogue(self._store),
             planner=LaunchPlanner(settings, template if settings.same_server else None),
             model=mortal_model(self._model),
-            retries=RetryPolicy(max_attempts=settings.model_max_attempts),
+            retries=RetryPolicy(
+                max_attempts=settings.model_max_attempts, max_elapsed_s=settings.model_retry_seconds
+            ),
+            admissions=self._admissions,
             network=NetworkTools(settings, guard),
             provider=ProviderBundles(settings).of,
             prices=Prices(settings),
+            hooks=hooks,
+            outbox=self._outbox,
             draining=self._draining,
             alone=self._alone,
         )
@@ -154,7 +179,8 @@ class WorkerRuntime:
         self._started_at = time.time()
         await self._advertise()
         self._broker = self._broker_link()
-        reaper = Reaper(store, self._link, self._broker, self._waker, settings, process)
+        notices = ("notices", self._outbox.look_for_notices)
+        reaper = Reaper(store, self._link, self._broker, self._waker, settings, process, more=(notices,))
         owner_check = OwnerCheck(
             store,
             self._link,
@@ -168,6 +194,8 @@ class WorkerRuntime:
         watching = () if self._alone else (reaper.run(),)
         for work in (self._beat(), self._readvertise(), owner_check.run(), asked, *watching):
             self._tasks.append(asyncio.create_task(work))
+        if hooks.are_told_of_ends and not self._alone:
+            self._tasks.append(asyncio.create_task(self._outbox.watch_for_ends()))
         # Each request at INFO is noise here; a failure is in the run's result and events.
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         # Its tracebacks quote what servers send.
@@ -203,6 +231,7 @@ class WorkerRuntime:
     async def stop(self, timeout_s: float) -> None:
         """Lets runs reach their boundary, hands them back, and takes the process out of the catalogue."""
         self._draining.set()
+        self._admissions.wake()
         # Not waited for: where the store is away, nothing could be sent to this process anyway.
         self._tasks.append(asyncio.create_task(self._say_draining()))
         self._suspects.close()
@@ -214,14 +243,18 @@ class WorkerRuntime:
         if stopped:
             await asyncio.wait(stopped, timeout=_UNWIND_S)
         self._tasks.clear()
+        await self._outbox.close(_UNWIND_S if timeout_s > 0 else 0)
         # The entry stays where a run could not be handed back, so that the reaper finds it.
         with suppress(StoreError):
+            await self._admissions.close(_UNWIND_S)
             await self._hand_back_the_rest()
+            await free_places(self._store.store, self._prepared.settings, self._prepared.process)
             if not await owned_members(self._link, self._prepared.process):
                 await withdraw(self._link, self._prepared.process)
         await self._suspects.end(hurry=timeout_s <= 0)
         await asyncio.to_thread(self._prepared.lease.close)
         await self._model.close()
+        await self._notifier.close()
         await self._subscriptions.close()
         if self._broker is not None:
             await self._broker.close()

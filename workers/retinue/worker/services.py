@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from retinue.agents.registry import Registry
 from retinue.broker.catalogue import CatalogueSnapshot
 from retinue.broker.settings import Settings
 from retinue.broker.wakeups import Wakes
 from retinue.client.planning import LaunchPlanner
+from retinue.worker.admission import Admissions
 from retinue.worker.models import Model, Provider, RetryPolicy
 from retinue.worker.network_tools import NetworkTools
 from retinue.worker.patience import PatientStore
 from retinue.worker.prices import Prices
+from retinue.worker.slots import Slots
 from retinue.worker.specs import SpecResolver
 
-
-class Slots(Protocol):
-    """The process's limit of concurrent runs. Both calls come from any OS thread."""
-
-    def lend(self) -> None: ...
-    def take_back(self) -> None: ...
+if TYPE_CHECKING:
+    from retinue.worker.hook_calls import HookCalls
+    from retinue.worker.outbox import Outbox
 
 
 class Pool(Slots, Protocol):
@@ -52,7 +51,9 @@ class Services:
         process: The process's uuid, its name in owner sets and leases.
         capable: The agents that it runs, as `running.capability` writes them.
         network: Calls tools that are answered over the network.
+        admissions: Where requests to providers with limits wait.
         provider: The whole bundle of a provider by name, or of an Agent Spec's own LLM config.
+        outbox: Tells of the runs that the process has ended.
         draining: Set once the process is to stop: runs are handed back at their boundary.
         alone: The process runs nothing else beside a run: it may have suspects.
     """
@@ -69,8 +70,11 @@ class Services:
     planner: LaunchPlanner
     model: Model
     retries: RetryPolicy
+    admissions: Admissions
     network: NetworkTools
     provider: Callable[..., Provider]
     prices: Prices
+    hooks: HookCalls
+    outbox: Outbox
     draining: asyncio.Event
     alone: bool = False

@@ -13,7 +13,7 @@ from typing import Final
 
 from retinue.store.call import RunKey
 from retinue.worker.reports import Succeeded, TaskReport
-from retinue.worker.services import Slots
+from retinue.worker.slots import Slots
 from retinue.worker.solo_process import SoloProcess, SoloProcessError
 
 _log = logging.getLogger("retinue.worker")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from retinue.agents import ToolContext, current_tool_context
+from retinue.agents import HookPoint, ToolContext, ToolUsed, current_tool_context
 from retinue.agents.arguments import ToolArgumentError
 from retinue.agents.effective import ToolSpec
 from retinue.agents.json_arguments import declared_arguments, json_arguments
@@ -61,8 +61,20 @@ class ToolCalls:
         """
         started = time.monotonic()
         name, ok, text = await self._call(asked.index, asked.call, lost=lost)
-        kept = await self.record(asked.index, name, text, ok=ok, started=started)
-        return Answered() if kept else Fenced()
+        seconds = time.monotonic() - started
+        if not await self.record(asked.index, name, text, ok=ok, started=started):
+            return Fenced()
+        await self._services.hooks.tell(
+            HookPoint.TOOL,
+            ToolUsed,
+            self._run,
+            tool=name,
+            iteration=self._run.iteration,
+            call_index=asked.index,
+            ok=ok,
+            duration_seconds=seconds,
+        )
+        return Answered()
 
     def runs_in_thread(self, name: str) -> bool:
         """Whether a call of the tool of this name goes on when nobody waits for it any more."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from retinue.agents.asking import ASKING_TOOLS
 from retinue.agents.background import BACKGROUND_TOOLS
 from retinue.agents.effective import EffectiveSpec
 from retinue.agents.output import SUBMIT_RESULT
@@ -18,7 +19,7 @@ class CallKind(StrEnum):
 
     OWN_TOOL = "own_tool"  # a tool of the spec, run on this worker
     APPROVAL = "approval"  # such a tool, once a human approved the call
-    INPUT = "input"  # the caller, by the call's id
+    INPUT = "input"  # the caller, by the call's id; or the model above
     DELEGATION = "delegation"  # a child run, or a word about whom to delegate to
     BACKGROUND = "background"  # a look at, or a word to, children in the background
     SUBMISSION = "submission"  # the run's result: judged once everything else is answered
@@ -39,6 +40,7 @@ _BUILT_IN = {
     HANDOFF: CallKind.HANDOFF,
     SUBMIT_RESULT: CallKind.SUBMISSION,
     **dict.fromkeys(BACKGROUND_TOOLS, CallKind.BACKGROUND),
+    **dict.fromkeys(ASKING_TOOLS, CallKind.INPUT),
 }
 
 

@@ -1,6 +1,6 @@
 -- Whether a request may be decided now. Returns it, or nil and what to answer instead: a repeat gets the
 -- first reply; one that is out of time is denied on the spot. Needs _clock, _deadline, _marks,
--- _count, _queue, _asked and _requests.
+-- _count, _queue, _asked, _questions and _requests.
 -- `above`: the run by whose handle it is decided, the asking one or an ancestor.
 local function decidable(T, P, tenant, id, above, slot, decision_id)
   local run = T .. 'run:' .. id

@@ -1,17 +1,4 @@
--- A run in the background has ended: closes what waits for it. Fields of such entries are <slot>@<child>; a
--- call that waits for any of its children (any:<child>) waits no longer for the others.
-local function close_waits(entries, child)
-  local all, over = redis.call('HGETALL', entries), {}
-  for n = 1, #all, 2 do
-    if string.match(all[n], '@(.+)$') == child then
-      redis.call('HDEL', entries, all[n])
-      if string.sub(all[n + 1], 1, 4) == 'any:' then over[string.match(all[n], '^(.+)@')] = true end
-    end
-  end
-  for n = 1, #all, 2 do
-    if over[string.match(all[n], '^(.+)@') or ''] then redis.call('HDEL', entries, all[n]) end
-  end
-end
+-- The end of a run, in all that it leaves behind.
 
 local function is_live(T, id)
   local f = redis.call('HMGET', T .. 'run:' .. id, 'st', 'fi')
@@ -32,9 +19,18 @@ local function expire_pairs(T, thread, ttl)
   redis.call('EXPIRE', T .. 'th:' .. thread .. ':ps', ttl)
 end
 
+-- Says until when anything is kept of a turn of a conversation, and forgets others of which nothing is.
+local function expire_turns(T, turns, id, ttl)
+  redis.call('ZADD', turns, string.format('%.0f', now_ms + 1000 * ttl), id)
+  for _, old in ipairs(redis.call('ZRANGE', turns, '(0', now, 'BYSCORE', 'LIMIT', 0, 10)) do
+    if redis.call('EXISTS', T .. 'tree:' .. old) == 0 then redis.call('ZREM', turns, old) end
+  end
+  redis.call('PEXPIREAT', turns, redis.call('ZRANGE', turns, -1, -1, 'WITHSCORES')[2])
+end
+
 -- Ends a run: steers that it never saw, its event, the indexes, the times to live, its parent's
 -- journal. `reply` is the JSON string that the parent's model reads. Returns the parent's wake-up or
--- nil. Needs _clock, _deadline, _count, _queue, _account, _budget, _asked and _requests.
+-- nil. Needs _clock, _deadline, _marks, _count, _queue, _account, _budget, _asked, _questions and _requests.
 local function close_run(T, P, tenant, id, now, state, class, reply)
   local run, member = T .. 'run:' .. id, tenant .. '/' .. id
   local f = redis.call('HMGET', run, 'root', 'par', 'pc', 'path', 'q', 'own', 'ns', 'nd', 'ttl', 'th', 'tt', 'co', 'lc', 'pt',
@@ -69,6 +65,7 @@ local function close_run(T, P, tenant, id, now, state, class, reply)
   else
     redis.call('ZREM', P .. 'due', member)
   end
+  pass_on_questions(T, P, tenant, id)
   redis.call('DEL', run .. ':j', run .. ':e', run .. ':c', run .. ':bg')
   -- Its result was written with a time to live.
   for _, key in ipairs({ run, run .. ':part', run .. ':pg' }) do
@@ -76,8 +73,9 @@ local function close_run(T, P, tenant, id, now, state, class, reply)
   end
   if f[7] ~= '0' then redis.call('EXPIRE', run .. ':s', ttl) end
   -- A root's conversation may go on for as long as its thread is kept: the next run needs the request.
-  redis.call('EXPIRE', run .. ':req', f[2] == '' and math.max(ttl, tonumber(f[11])) or ttl)
-  local thread = T .. 'th:' .. f[10]
+  local thread, longest = T .. 'th:' .. f[10], math.max(ttl, tonumber(f[11]))
+  redis.call('EXPIRE', run .. ':req', f[2] == '' and longest or ttl)
+  if f[2] == '' and f[10] ~= id then expire_turns(T, thread .. ':tn', id, longest) end
   local shared = f[10] ~= id
   if shared and redis.call('GET', thread .. ':by') == id then
     redis.call('DEL', thread .. ':by')
@@ -124,9 +122,31 @@ local function close_run(T, P, tenant, id, now, state, class, reply)
   return queue_run(T, P, tenant, f[2], now)
 end
 
+-- Keeps an ended run for those that are to be told of its end, who stand on its record: d the task of the
+-- application that its launch names, s hooks of workers. The letter is a copy of its record, and of its launch, which
+-- may both expire before everyone is told.
+local LETTER_KEPT_S = 604800
+
+local function put_out(T, P, tenant, id, now)
+  local run = T .. 'run:' .. id
+  local told = redis.call('HGET', run, 'tl')
+  if not told then return end
+  redis.call('COPY', run, T .. 'out:' .. id, 'REPLACE')
+  redis.call('COPY', run .. ':req', T .. 'out:' .. id .. ':req', 'REPLACE')
+  redis.call('EXPIRE', T .. 'out:' .. id, LETTER_KEPT_S)
+  redis.call('EXPIRE', T .. 'out:' .. id .. ':req', LETTER_KEPT_S)
+  for kind in string.gmatch(told, '%a') do
+    redis.call('HSET', T .. 'out:' .. id, 'to:' .. kind, '')
+    redis.call('ZADD', P .. 'out:' .. kind, now, tenant .. '/' .. id)
+    redis.call('EXPIRE', P .. 'out:' .. kind, LETTER_KEPT_S)
+  end
+end
+
 -- As close_run, and frees what the run held of budgets. Returns the parent's wake-up or nil, and those of runs that
 -- waited for budget.
 local function end_run(T, P, tenant, id, now, state, class, reply)
   local wakeup = close_run(T, P, tenant, id, now, state, class, reply)
-  return wakeup, settle_budget(T, P, tenant, id)
+  local woken = settle_budget(T, P, tenant, id)
+  put_out(T, P, tenant, id, now)
+  return wakeup, woken
 end

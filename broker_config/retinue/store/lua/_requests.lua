@@ -1,4 +1,4 @@
--- Closing what a run asks of a human. Needs _clock, _deadline, _count, _queue and _asked.
+-- Closing what a run asks. Needs _clock, _deadline, _count, _queue, _asked and _questions.
 
 -- Its event.
 local function tell_decision(events, id, slot, kind, decision, reason)
@@ -31,14 +31,19 @@ end
 -- wake-up or nil.
 local function close_request(T, P, tenant, id, slot, request, letter, decision, decision_id, reason, result)
   local run = T .. 'run:' .. id
-  local f = redis.call('HMGET', run, 'root', 'path', 'dl')
+  local f = redis.call('HMGET', run, 'root', 'path', 'dl', 'par')
   local events = T .. 'tree:' .. f[1] .. ':ev'
   local iteration, index = tell_decision(events, id, slot, request.kind, decision, reason)
   redis.call('HDEL', run .. ':a', slot)
   redis.call('HSET', run, 'up', now)
-  if redis.call('HINCRBY', run, 'na', -1) == 0 then
+  local left = redis.call('HINCRBY', run, 'na', -1)
+  if left == 0 then
     redis.call('ZREM', T .. 'tree:' .. f[1] .. ':ask', f[2] .. ' ' .. id)
     if f[3] == '0' then redis.call('ZREM', P .. 'due', tenant .. '/' .. id) end
+  end
+  if request.audience == 'parent' then
+    settle_question(T, id, f[4])
+  elseif left == tonumber(redis.call('HGET', run, 'nq') or '0') then
     count_awaited(T, P, tenant, id, -1)
   end
   if result and redis.call('HSETNX', run .. ':j', slot, result) == 1 then
@@ -68,5 +73,6 @@ local function withdraw_requests(T, id, root, path)
     redis.call('HDEL', run .. ':a', found[1])
   end
   redis.call('HSET', run, 'na', 0)
+  redis.call('HDEL', run, 'nq')
   redis.call('ZREM', T .. 'tree:' .. root .. ':ask', path .. ' ' .. id)
 end

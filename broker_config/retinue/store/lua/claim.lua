@@ -3,7 +3,8 @@
 -- the worker needs. Ends the run instead where a mark or its deadline says so.
 -- KEYS[1] record
 -- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 token, 6 process, 7 agents that this process runs, each
---   "\n<name>\t<l|o>" (loop, object), and a closing "\n", 8 this process runs nothing else beside it (1|0)
+--   "\n<name>\t<l|o>" (loop, object), and a closing "\n", 8 this process runs nothing else beside it (1|0),
+--   9 its hooks are to be told of the run's end (1|0)
 -- Replies {CLAIMED, epoch, now, record, request, spec, thread, journal, grants, decisions}; {GONE}; {NOT_QUEUED, phase};
 --   {NOT_CAPABLE, agent}; {SUSPECT} (a process was lost with it: only one that it has to itself may go on); {ENDED, state, parent's wake-up or nothing,
 --   wake-ups by freed budget}
@@ -16,12 +17,13 @@
 --!include _account
 --!include _budget
 --!include _asked
+--!include _questions
 --!include _requests
 --!include _end
 --!include _stop
 local T, P, tenant, id, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local run, member = KEYS[1], tenant .. '/' .. id
-local f = redis.call('HMGET', run, 'st', 'ph', 'ep', 'tok', 'root', 'path', 'ab', 'dl', 'ag', 'q', 'th', 'fi', 'rp', 'op', 'par', 'doc', 'ls', 'hw')
+local f = redis.call('HMGET', run, 'st', 'ph', 'ep', 'tok', 'root', 'path', 'ab', 'dl', 'ag', 'q', 'th', 'fi', 'rp', 'op', 'par', 'doc', 'ls', 'hw', 'tl')
 if not f[1] then return { 'GONE' } end
 
 local function handed_out(epoch)
@@ -63,15 +65,22 @@ if f[9] ~= '' and not f[16] then
   if not at then return { 'NOT_CAPABLE', f[9] } end
   kind = string.sub(ARGV[7], stop + 1, stop + 1)
 end
+local function note_hooks()
+  local told = f[19] or ''
+  if ARGV[9] == '1' and not string.find(told, 's', 1, true) then redis.call('HSET', run, 'tl', told .. 's') end
+end
+
 local mark = marked(T, f[5], f[6], tonumber(f[7]))
 local late = out_of_time(f[8], f[18])
 if mark or late then
+  note_hooks()
   local state, wakeup, woken = stop_run(T, P, tenant, id, now, mark or 'd')
   redis.call('HSET', run, 'op', token, 'rp', wakeup and wakeup[2] or '')
   return { 'ENDED', state, wakeup or false, woken }
 end
 if f[17] ~= '0' and ARGV[8] ~= '1' then return { 'SUSPECT' } end
 
+note_hooks()
 local epoch = redis.call('HINCRBY', run, 'ep', 1)
 redis.call('ZREM', P .. 'q:' .. f[10], member)
 redis.call('SADD', P .. 'own:' .. ARGV[6], member)

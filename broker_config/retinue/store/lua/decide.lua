@@ -13,6 +13,7 @@
 --!include _count
 --!include _queue
 --!include _asked
+--!include _questions
 --!include _requests
 --!include _decision
 local T, P, tenant, id, slot, decision_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6], ARGV[7]

@@ -14,6 +14,7 @@
 --!include _account
 --!include _budget
 --!include _asked
+--!include _questions
 --!include _requests
 --!include _end
 local T, P, tenant, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], KEYS[1]

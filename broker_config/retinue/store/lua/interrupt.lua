@@ -14,6 +14,7 @@
 --!include _account
 --!include _budget
 --!include _asked
+--!include _questions
 --!include _requests
 --!include _end
 --!include _stop

@@ -5,13 +5,14 @@
 -- ARGV 1 T, 2 P, 3 tenant, 4 session, 5 parent id or '', 6 parent epoch, 7 parent token, 8 parent
 --   iteration or '' (launched by a tool, not by the model), 9 root's tree cap, 10 session TTL s, 11 first
 --   argument of a run, 12 run whose record counts the messages of a group or '', 13 most of them,
---   then 31 per run: id, request digest, request JSON, agent, agent as JSON, queue,
+--   then 32 per run: id, request digest, request JSON, agent, agent as JSON, queue,
 --   priority, correlation digest or '', on duplicate (raise|return), parent slot, bg (in the background) or '', time-out ms (0 none), max
 --   iterations, thread, thread TTL s, first message or '', at parent's end (c|a), max live children, max depth, grant
 --   JSON or '', result TTL s, broker list or '', envelope or '',
 --   the parent's tool in that slot as a JSON string, the first phase (queued|no_worker), digest of the agent's
 --   document or '', the run that it continues or '', the run whose dead letter it replays or '', digest of its work
---   or '', most tool calls or '', most runs ever below it or '', its budget's fields as name=value,... or ''
+--   or '', most tool calls or '', most runs ever below it or '', its budget's fields as name=value,... or '',
+--   who is to be told of its end (d the task that it names, s workers' hooks) or ''
 -- Replies {OK, now, {id, NEW|REPEAT|DONE, path, depth, created}...}; {CONFLICT, id}; {DUPLICATE, id};
 --   {EXISTING, id}; {CORRELATION_CONFLICT, id}; {BUSY, id of the run that writes to the thread}; {NO_LETTER, id};
 --   {PARENT, reason}; {CAPACITY, limit name, limit, live}; {DEPTH, limit}; {SAME_WORK, id of the run above that is at it}
@@ -20,7 +21,7 @@
 --!include _marks
 --!include _above
 local T, P, tenant, session, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local FIRST, WIDTH = tonumber(ARGV[11]), 31
+local FIRST, WIDTH = tonumber(ARGV[11]), 32
 local count = (#ARGV - FIRST + 1) / WIDTH
 local reply, fresh = { 'OK', now }, {}
 for n = 1, count do
@@ -144,6 +145,10 @@ for _, at in ipairs(fresh) do
   redis.call('PERSIST', T .. 'th:' .. ARGV[at + 12])
   redis.call('PERSIST', T .. 'th:' .. ARGV[at + 12] .. ':ow')
   if ARGV[at + 12] ~= id then redis.call('SET', T .. 'th:' .. ARGV[at + 12] .. ':by', id) end
+  if not p and ARGV[at + 12] ~= id then
+    redis.call('ZADD', T .. 'th:' .. ARGV[at + 12] .. ':tn', 0, id)
+    redis.call('PERSIST', T .. 'th:' .. ARGV[at + 12] .. ':tn')
+  end
   if owner then
     redis.call('HSET', run, 'gc', ARGV[12])
     redis.call('SADD', T .. 'th:' .. owner .. ':ps', ARGV[at + 12])
@@ -177,6 +182,7 @@ for _, at in ipairs(fresh) do
     end
   end
   if budgets ~= '' then redis.call('HSET', run, 'bk', budgets) end
+  if ARGV[at + 31] ~= '' then redis.call('HSET', run, 'tl', ARGV[at + 31]) end
   if ARGV[at + 9] == 'bg' then redis.call('HSET', T .. 'run:' .. parent .. ':bg', id, '') end
   if ARGV[at + 18] ~= '' then redis.call('HSET', tree .. ':g', own_path, ARGV[at + 18]) end
   redis.call('HINCRBY', tree, 'n', 1)

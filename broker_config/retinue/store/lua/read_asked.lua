@@ -15,4 +15,4 @@ local state = { 'st', f[1], 'ph', f[3], 'ag', f[4], 'doc', f[8] or '' }
 if f[2] then return { state, '', 0 } end
 local members = redis.call('ZRANGEBYLEX', T .. 'tree:' .. f[5] .. ':ask', '[' .. f[6], '(' .. f[6] .. '\255', 'LIMIT', 0, 100)
 local paused = redis.call('ZRANGEBYLEX', T .. 'tree:' .. f[5] .. ':bs', '[' .. f[6], '(' .. f[6] .. '\255', 'LIMIT', 0, 1)
-return { state, marked(T, f[5], f[6], tonumber(f[7])) or '', (#paused > 0 or #asked_now(T, f[5], members) > 0) and 1 or 0 }
+return { state, marked(T, f[5], f[6], tonumber(f[7])) or '', (#paused > 0 or #asked_now(T, f[5], members, 'user') > 0) and 1 or 0 }

@@ -1,20 +1,29 @@
 #!lua flags=allow-oom
--- Leaves the worker while calls are open, and asks what they wait for of a human. Answers READY instead
--- where all have been answered meanwhile, APPROVED where some may be run.
+-- Leaves the worker while calls are open, and asks what they wait for of a human, or of the model of the run that
+-- started it in the background. Answers READY instead where all have been answered meanwhile, APPROVED where some
+-- may be run.
 -- KEYS[1] record
 -- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 epoch, 6 token, 7 operation, 8 phase (waiting_...), 9 ms that a human has, 10.. per
---   call: slot, kind:detail (child:id, approval:argument hash, input:argument hash), the tool as a JSON string and
+--   call: slot, kind:detail (child:id, approval:argument hash, input:argument hash, or
+--   question:argument hash for an input that the model above is asked for, if there is one), the tool as a JSON string and
 --   the rest of the request's JSON members (both '' for a child); of a call that waits for children in the background
 --   one for each, <slot>@<child>, with child:<child> (for all of them) or any:<child>
--- Replies {SUSPENDED, open}; {READY}; {APPROVED, slots...}; {STALE}; {CANCEL}; {INTERRUPT}; {DEADLINE}
+-- Replies {SUSPENDED, open, parent's wake-up or nothing}; {READY}; {APPROVED, slots...}; {STALE}; {CANCEL}; {INTERRUPT}; {DEADLINE}
 --!include _clock
 --!include _deadline
 --!include _marks
+--!include _usage
+--!include _queue
+--!include _asked
+--!include _questions
 local T, P, id, run = ARGV[1], ARGV[2], ARGV[4], KEYS[1]
-local f = redis.call('HMGET', run, 'ep', 'tok', 'op', 'rp', 'root', 'path', 'ab', 'dl', 'own', 'hw')
+local f = redis.call('HMGET', run, 'ep', 'tok', 'op', 'rp', 'root', 'path', 'ab', 'dl', 'own', 'hw', 'par')
 if not f[1] then return { 'STALE' } end
 -- The first call dropped the token, so its repeat is known before the fence.
-if f[3] == ARGV[7] then return { 'SUSPENDED', f[4] } end
+if f[3] == ARGV[7] then
+  local count, number = string.match(f[4], '^(%d+)/(%d*)$')
+  return { 'SUSPENDED', count, number ~= '' and wake_up(T, f[11], number) or nil }
+end
 if f[1] ~= ARGV[5] or f[2] ~= ARGV[6] then return { 'STALE' } end
 local mark = marked(T, f[5], f[6], tonumber(f[7]))
 if mark then return { mark == 'c' and 'CANCEL' or 'INTERRUPT' } end
@@ -23,8 +32,10 @@ local waits, over = {}, {}
 for n = 10, #ARGV, 4 do
   local call, child = string.match(ARGV[n], '^(.+)@(.+)$')
   if child then
-    waits[n] = redis.call('HGET', run .. ':bg', child) == ''
-    if not waits[n] and string.sub(ARGV[n + 1], 1, 4) == 'any:' then over[call] = true end
+    local stands = redis.call('HGET', run .. ':bg', child)
+    waits[n] = stands == ''
+    -- Once a child asks there is something to answer, whatever the others do.
+    if stands == '?' or (not waits[n] and string.sub(ARGV[n + 1], 1, 4) == 'any:') then over[call] = true end
   else
     waits[n] = redis.call('HEXISTS', run .. ':j', ARGV[n]) == 0
   end
@@ -34,7 +45,7 @@ for n = 10, #ARGV, 4 do
   local slot = ARGV[n]
   if waits[n] and not over[string.match(slot, '^(.+)@') or ''] then
     open[#open + 1] = slot
-    open[#open + 1] = ARGV[n + 1]
+    open[#open + 1] = string.gsub(ARGV[n + 1], '^question:', 'input:')
     if ARGV[n + 2] ~= '' then
       local asked = redis.call('HMGET', run .. ':a', slot, '!' .. slot)
       if asked[2] then approved[#approved + 1] = slot end
@@ -45,34 +56,33 @@ end
 if #open == 0 then return { 'READY' } end
 if #approved > 1 then return approved end
 
-local events = T .. 'tree:' .. f[5] .. ':ev'
+local events, wakeup = T .. 'tree:' .. f[5] .. ':ev', nil
 if #fresh > 0 then
-  local expires = string.format('%.0f', now_ms + tonumber(ARGV[9]))
+  local expires, questions = string.format('%.0f', now_ms + tonumber(ARGV[9])), 0
+  local has_model = has_model_above(T, id, f[11])
   for _, n in ipairs(fresh) do
     local kind, hash = string.match(ARGV[n + 1], '^(%a+):(%x+)$')
-    local iteration, index = string.match(ARGV[n], '^(%d+):(%d+)$')
-    redis.call('HSET', run .. ':a', ARGV[n], '{"kind":"' .. kind .. '","argument_hash":"' .. hash .. '","asked_ms":' .. now
-      .. ',"expires_ms":' .. expires .. ',\n"tool":' .. ARGV[n + 2] .. ',\n' .. ARGV[n + 3] .. '}')
-    redis.call('RPUSH', events, '{"e":"' .. kind .. '.requested","r":"' .. id .. '","t":' .. now .. ',"iteration":' .. iteration
-      .. ',"index":' .. index .. ',"argument_hash":"' .. hash .. '","expires_ms":' .. expires .. ',"tool":' .. ARGV[n + 2]
-      .. ',' .. ARGV[n + 3] .. '}')
+    local audience = kind == 'question' and has_model and 'parent' or 'user'
+    if audience == 'parent' then questions = questions + 1 end
+    if kind == 'question' then kind = 'input' end
+    local asked = '{"kind":"' .. kind .. '","argument_hash":"' .. hash .. '","asked_ms":' .. now .. ',"expires_ms":' .. expires
+      .. ',"audience":"' .. audience .. '",\n"tool":' .. ARGV[n + 2] .. ',\n' .. ARGV[n + 3] .. '}'
+    redis.call('HSET', run .. ':a', ARGV[n], asked)
+    tell_request(events, id, ARGV[n], asked)
   end
-  if redis.call('HINCRBY', run, 'na', #fresh) == #fresh then count_awaited(T, P, ARGV[3], id, 1) end
+  local awaited = redis.call('HINCRBY', run, 'na', #fresh) - tonumber(redis.call('HGET', run, 'nq') or '0')
+  if #fresh > questions and awaited == #fresh then count_awaited(T, P, ARGV[3], id, 1) end
+  if questions > 0 then wakeup = ask_parent(T, P, ARGV[3], id, f[11], questions) end
   redis.call('ZADD', T .. 'tree:' .. f[5] .. ':ask', 0, f[6] .. ' ' .. id)
   redis.call('ZADD', P .. 'due', 'LT', expires, ARGV[3] .. '/' .. id)
-  -- Whoever waits for an ancestor can act on it as well.
-  local above = id
-  while above and above ~= '' do
-    redis.call('PUBLISH', P .. 'wake', above .. ' ASKED')
-    above = redis.call('HGET', T .. 'run:' .. above, 'par')
-  end
+  wake_watchers(T, P, id)
 end
 local count = tostring(#open / 2)
 -- One by one: thousands are more than `unpack` takes.
 for n = 1, #open, 2 do redis.call('HSET', run .. ':e', open[n], open[n + 1]) end
-redis.call('HSET', run, 'st', 'RUNNING', 'ph', ARGV[8], 'tok', '', 'own', '', 'op', ARGV[7], 'rp', count, 'se', f[1],
-  'ws', now, 'up', now)
+redis.call('HSET', run, 'st', 'RUNNING', 'ph', ARGV[8], 'tok', '', 'own', '', 'op', ARGV[7],
+  'rp', count .. '/' .. (wakeup and wakeup[2] or ''), 'se', f[1], 'ws', now, 'up', now)
 redis.call('SREM', P .. 'own:' .. f[9], ARGV[3] .. '/' .. id)
 redis.call('RPUSH', events, '{"e":"run.suspended","r":"' .. id .. '","t":' .. now
   .. ',"phase":"' .. ARGV[8] .. '","open":' .. count .. '}')
-return { 'SUSPENDED', count }
+return { 'SUSPENDED', count, wakeup }

@@ -13,6 +13,7 @@
 --!include _account
 --!include _budget
 --!include _asked
+--!include _questions
 --!include _requests
 --!include _end
 --!include _stop

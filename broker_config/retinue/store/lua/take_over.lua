@@ -9,12 +9,14 @@
 --   freed budget}; {NOT_OWNER}
 --!include _clock
 --!include _deadline
+--!include _marks
 --!include _usage
 --!include _count
 --!include _queue
 --!include _account
 --!include _budget
 --!include _asked
+--!include _questions
 --!include _requests
 --!include _end
 --!include _bury

@@ -232,3 +232,32 @@ async def test_a_document_s_time_limit_ends_each_attempt():
         await RetryPolicy().under(spec).run(silent)
     assert calls == 2
     assert caught.value.classification is UNAVAILABLE
+
+
+class Admission:
+    """Takes its time to enter, and tells of both ends."""
+
+    def __init__(self, desk: Desk, *, waits_s: float) -> None:
+        self._desk = desk
+        self._waits_s = waits_s
+
+    async def __aenter__(self) -> None:
+        self._desk.log.append("enter")
+        self._desk.now += self._waits_s
+
+    async def __aexit__(self, *_: object) -> None:
+        self._desk.log.append("leave")
+
+
+async def test_each_try_is_admitted_anew_and_none_keeps_its_place_while_it_waits() -> None:
+    desk = Desk([failure(UNAVAILABLE), "answer"])
+    assert await desk.policy().run(desk.call, admission=Admission(desk, waits_s=1.0)) == "answer"
+    assert desk.log == ["enter", "call", "leave", "sleep", "enter", "call", "leave"]
+
+
+async def test_the_time_it_takes_to_be_admitted_counts_for_no_limit() -> None:
+    desk = Desk([failure(UNAVAILABLE)] * 3, call_s=4.0)
+    with pytest.raises(ModelError):
+        await desk.policy(max_elapsed_s=10.0).run(desk.call, admission=Admission(desk, waits_s=500.0))
+    # 4 s, a wait of 0.5, 4 s: a wait of 1.0 still fits in, another 4 s do not.
+    assert desk.log.count("call") == 3

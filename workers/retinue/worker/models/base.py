@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from pydantic import SecretStr
 
 from retinue.contract import ErrorClassification, RetinueError
+from retinue.store.provider_places import ProviderLimits
 
 Api = Literal["chat_completions", "responses"]
 """The two HTTP interfaces spoken; a thread's entries are stored in the format of one of them."""
@@ -31,6 +32,7 @@ class Provider:
         overrides: Merged into each request body last; a None removes the key. Cannot set the history.
         guarded: Whoever launched named the URL: only hosts that tools may reach are connected to.
         stream: False asks for whole answers. What comes back decides how it is read, whatever was asked.
+        limits: What all workers together may ask of it. None = as much as they like.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Provider:
     overrides: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     guarded: bool = False
     stream: bool = True
+    limits: ProviderLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)

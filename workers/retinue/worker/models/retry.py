@@ -7,6 +7,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
@@ -55,8 +56,9 @@ class RetryPolicy:
 
     Args:
         max_attempts: Tries in all, the first included; 1 = no retry.
-        max_elapsed_s: No retry starts later than this after the first try started. The default leaves room
-            for one more try after a server was silent for 600 s.
+        max_elapsed_s: No retry starts later than this after the first try started, however the tries failed
+            and whatever wait a server asks for. The default leaves room for one more try after a server was
+            silent for 600 s.
         back_offs: Per classification; an error of any other class is never retried, nor is one that says
             `retryable=False`. A server's Retry-After is a lower bound, spread by up to one back-off so that
             the runs that were refused together do not return together.
@@ -82,10 +84,14 @@ class RetryPolicy:
         self,
         call: Callable[[], Awaitable[T]],
         *,
+        admission: AbstractAsyncContextManager[object] | None = None,
         should_continue: ShouldContinue | None = None,
         on_retry: OnRetry | None = None,
     ) -> T:
         """Await `call()` until it answers.
+
+        Args:
+            admission: Entered for each try, left before a wait. The time it takes to enter is not counted.
 
         Raises:
             ModelError: The last failure, once nothing is left to try.
@@ -94,8 +100,11 @@ class RetryPolicy:
         started = self.clock()
         attempt = 1
         while True:
+            arrived = self.clock()
             try:
-                return await self._once(call)
+                async with admission or nullcontext():
+                    started += self.clock() - arrived
+                    return await self._once(call)
             except ModelError as error:
                 wait_s = self._wait_s(error, attempt, self.clock() - started)
                 if wait_s is None:
