@@ -10,7 +10,7 @@
 | T run:<id>:res | string | what the run ended with, JSON | as the record |
 | T run:<id>:part | string | last text beside tool calls (the partial result) | as the record |
 | T run:<id>:j | hash | journal: iteration:index -> tool result, JSON string | until a boundary, or the end |
-| T run:<id>:bg | hash | children in the background: id -> '', ? (it asks) or its reply, JSON string | until the end |
+| T run:<id>:bg | hash | background children: id -> '', ? (it asks) or its reply as JSON | until the end |
 | T run:<id>:c | set | ended children that its tools' code launched | until a boundary, or the end |
 | T run:<id>:e | hash | open entries: iteration:index[@child] -> kind:detail | until empty, or the end |
 | T run:<id>:a | hash | requests: slot -> JSON, !slot -> what became of it | as the record |
@@ -71,15 +71,15 @@ xd:<tool> the same of all below it, xmc their model calls, xunk how many of them
 their attempts; led by y instead of x what they used after its end, dg spec digest, doc digest of the Agent
 Spec document that the agent stands in (absent: workers have the agent), md/pv its model and provider, na
 open requests (absent: never asked), nq those among them that its parent's model is asked (absent: none), th
-thread, tt thread TTL s, gr messages sent in the group that it owns, gc the run that owns the group for which it was sent a message, ho handoffs, cn the run that
-it continues, ry the run whose dead letter it replays, se epoch of the last suspension, ttl result TTL s,
-cr/sa/up/fi created, started, updated, finished ms, cls error class, hw how many runs at or below it ask a
-human (absent: none; up to the next ended one above) and hs since when, ms: the deadline stands still, mtc
-most tool calls (absent: no limit), bk depths at and above it that have a budget (absent: none; accounts
-stand in the tree's), rin/rout/rus its open reservation (input tokens, output tokens, micro-USD),
-nin/nout/nus what it waits to reserve, bta iteration:how many of its calls budgets allow, mxt most runs ever
-below it, wd digest of its work (absent: none), tl who is to be told of its end: d the application's task, s
-hooks (absent: nobody).
+thread, tt thread TTL s, gr messages sent in the group that it owns, gc the run that owns the group for
+which it was sent a message, ho handoffs, cn the run that it continues, ry the run whose dead letter it
+replays, se epoch of the last suspension, ttl result TTL s, cr/sa/up/fi created, started, updated, finished
+ms, cls error class, hw how many runs at or below it ask a human (absent: none; up to the next ended one
+above) and hs since when, ms: the deadline stands still, mtc most tool calls (absent: no limit), bk depths
+at and above it that have a budget (absent: none; accounts stand in the tree's), rin/rout/rus its open
+reservation (input tokens, output tokens, micro-USD), nin/nout/nus what it waits to reserve, bta
+iteration:how many of its calls budgets allow, mxt most runs ever below it, wd digest of its work (absent:
+none), tl who is to be told of its end: d the application's task, s hooks (absent: nobody).
 """
 
 from __future__ import annotations

@@ -36,9 +36,9 @@ def pay(line: str, ctx: ToolContext) -> str:
 
 
 @on_stop
-def end(stopped: RunStopped) -> None:
-    with open("ends.txt", "a") as ends:
-        ends.write(f"{stopped.run_id}\n")
+def tell(stopped: RunStopped) -> None:
+    with open("told.txt", "a") as told:
+        told.write(f"{stopped.run_id}\n")
 
 
 def _write(ctx: ToolContext, line: str) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.acceptance.faults.scenario import Scenario, script_scenario
+from tests.acceptance.faults.unattended import Unattended, script_unattended
 from tests.acceptance.run_rig import DEADLINE_S, RunRig, of_kind, run_rig
 
 from retinue.contract import EventType, SubagentState
@@ -19,10 +20,9 @@ from retinue.worker.tool_calls import OUTCOME_UNKNOWN
 
 WRITES = ("claim", "boundary", "record_model", "record_tool_result", "launch", "suspend", "finish")
 MODEL_CALLS = 4
-OTHERS = (
-    "begin_approved", "handoff", "note", "steer", "cancel", "sweep", "elect", "timer", "no_worker", "rewake",
-)  # fmt: skip
-"""What a worker or the elected reaper writes besides, but for what hands runs back and takes them over."""
+OTHERS = ("begin_approved", "handoff", "note", "steer", "cancel", "sweep")
+OF_REAPER = ("elect", "timer", "no_worker", "rewake", "forget_queue")
+"""What a worker and the elected reaper write besides, but for what hands runs back and takes them over."""
 
 
 class Way(NamedTuple):
@@ -77,6 +77,7 @@ def alone(tmp_path: Path) -> Iterator[Way]:
         tmp_path, agents="faults.crash_agents", store_timeout_seconds=0.5, approval_ttl_seconds=5
     ) as rig:
         script_scenario(rig.model)
+        script_unattended(rig.model)
         rig.model.script("helper", when=lambda asked: asked.messages[0].text == "held").hold("held").call(
             "look", {"line": "${user}"}
         ).then("${results}")
@@ -98,19 +99,26 @@ def are_lost(way: Way) -> bool:
 def test_each_other_write_whose_reply_is_lost_happens_once(alone: Way) -> None:
     rig, lifecycle = alone.rig, alone.rig.lifecycle()
     rig.worker(concurrency=4, settings={"store_url": alone.proxy.url})
-    played: list[Scenario] = []
+    played: list[Scenario | Unattended] = []
 
     for write in OTHERS:
         lose_replies(alone, write)
         while not are_lost(alone):
             played.append(Scenario.start(rig, lifecycle, f"{write}-{len(played)}"))
             rig.wait_until(played[-1].go_on, f"the end of what loses {write}")
+    for write in OF_REAPER:
+        lose_replies(alone, write)
+        while not are_lost(alone):
+            played.append(Unattended.start(rig, lifecycle, f"{write}-{len(played)}"))
+            rig.wait_until(lambda: are_lost(alone) or played[-1].is_over(), f"the loss of {write}")
 
     for scenario in played:
-        rig.wait_until(scenario.is_over, "the end of what nobody waits for")
+        rig.wait_until(scenario.is_over, "the end of all that was begun")
         scenario.check()
-        assert not of_kind(scenario.events(), EventType.ATTEMPT_LOST)
-        assert OUTCOME_UNKNOWN not in str(lifecycle.result(scenario.boss).summary)
+        assert not of_kind(scenario.history.events(), EventType.ATTEMPT_LOST)
+        assert not any(
+            OUTCOME_UNKNOWN in str(lifecycle.result(root).summary) for root in scenario.history.roots
+        )
 
 
 def test_a_run_whose_taking_over_is_not_answered_is_taken_over_once(alone: Way) -> None:

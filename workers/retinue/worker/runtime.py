@@ -7,8 +7,9 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from celery import Celery
 
@@ -37,6 +38,7 @@ from retinue.worker.bootstrap import Prepared, prepare
 from retinue.worker.crash_points import mortal_model, mortal_notices, mortal_store, mortal_wakes
 from retinue.worker.documents import LaunchedDocuments
 from retinue.worker.drain import drain_when_asked, terminate_this_process
+from retinue.worker.exhaustion import end_if_exhausted, end_when_exhausted
 from retinue.worker.fence_check import FenceCheck
 from retinue.worker.hints import CancelHints
 from retinue.worker.hook_calls import HookCalls
@@ -114,6 +116,7 @@ class WorkerRuntime:
     async def start(self) -> None:
         """Connects, advertises what the process can run, and starts to watch."""
         self._loop = asyncio.get_running_loop()
+        end_when_exhausted(self._loop)
         settings, registry = self._prepared.settings, self._prepared.registry
         url, process = settings.required_store_url, self._prepared.process
         link_kind = AsyncReplicatedLink if settings.durability is Durability.STRICT else AsyncLink
@@ -193,9 +196,9 @@ class WorkerRuntime:
         asked = drain_when_asked(self._subscriptions, self._store, process, self._drain)
         watching = () if self._alone else (reaper.run(),)
         for work in (self._beat(), self._readvertise(), owner_check.run(), asked, *watching):
-            self._tasks.append(asyncio.create_task(work))
+            self._watch_over(work)
         if hooks.are_told_of_ends and not self._alone:
-            self._tasks.append(asyncio.create_task(self._outbox.watch_for_ends()))
+            self._watch_over(self._outbox.watch_for_ends())
         # Each request at INFO is noise here; a failure is in the run's result and events.
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         # Its tracebacks quote what servers send.
@@ -282,6 +285,11 @@ class WorkerRuntime:
             return self._link
         address = settings.broker_address
         return None if address is None else AsyncLink(for_links(address), client_name="retinue-reaper")
+
+    def _watch_over(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(end_if_exhausted)
+        self._tasks.append(task)
 
     async def _beat(self) -> None:
         while True:

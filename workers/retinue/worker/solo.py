@@ -21,6 +21,7 @@ from celery import Celery
 from retinue.broker.envelope import WakeUpKind
 from retinue.contract import RetinueError
 from retinue.worker.bootstrap import Prepared, prepare
+from retinue.worker.exhaustion import end_if_exhausted
 from retinue.worker.reports import Failed, ReceivedWakeUp, Revoked, TaskReport
 from retinue.worker.runtime import WorkerRuntime
 
@@ -85,6 +86,8 @@ class SoloWorker:
         lines = asyncio.StreamReader()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
         listening, beating = (asyncio.create_task(work) for work in (self._listen(lines), self._beat()))
+        for task in (listening, beating):
+            task.add_done_callback(end_if_exhausted)
         await self._over.wait()
         listening.cancel()
         # Whatever its run's code holds up: nobody waits for this process any more.
