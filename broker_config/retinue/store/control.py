@@ -131,7 +131,7 @@ def timer(
                 return Ended(SubagentState(text(reply[1])), wakeup, woken_of(run, reply[3]))
             case "QUEUED":
                 wakeup = parse_wake_up(run.tenant, reply[1])
-                return Queued(wakeup) if wakeup else None
+                return Queued(wakeup, woken_of(run, reply[2])) if wakeup else None
             case "LATER" | "NOTHING":
                 return None
             case _:

@@ -98,6 +98,7 @@ class _Indexes:
         self.owners: defaultdict[str, list[str]] = defaultdict(list)
         self.live: set[tuple[str, str]] = set()
         self.asking: set[tuple[str, str]] = set()
+        self.short: set[tuple[str, str]] = set()
         self.timers: set[str] = set()
         self.stopped: set[tuple[str, str]] = set()
         for name, stored in found.items():
@@ -115,6 +116,8 @@ class _Indexes:
                 }
             elif ":tree:" in name and name.endswith(":ask"):
                 self.asking |= {(name.split(":")[4], entry) for entry, _ in _pairs(stored.value)}
+            elif ":tree:" in name and name.endswith(":bw"):
+                self.short |= {(name.split(":")[4], entry) for entry, _ in _pairs(stored.value)}
             elif name.endswith(":live"):
                 self.live |= {(name.split(":")[4], entry) for entry, _ in _pairs(stored.value)}
 
@@ -134,9 +137,11 @@ def _audit_record(found: Dump, indexes: _Indexes, member: str, name: str) -> Non
     assert ("fi" in record) == found[name].expires == terminal
     asked = record.get("na", "0") != "0"
     counts_down = record["dl"] != "0" and "hw" not in record
-    to_do = asked or counts_down or (record["root"], record["path"]) in indexes.stopped
-    # The timer of a deadline that stands still may be left where it was: it finds nothing to do.
-    if terminal or to_do or record["dl"] == "0":
+    is_short = (record["root"], entry) in indexes.short
+    to_do = asked or counts_down or is_short or (record["root"], record["path"]) in indexes.stopped
+    # The timer of a deadline that stands still, or of a wait for budget, may be left where it was: it finds
+    # nothing to do.
+    if terminal or to_do or (record["dl"] == "0" and "bk" not in record):
         assert (member in indexes.timers) == (int(record["lc"]) > 0 if terminal else to_do)
     _audit_requests(found, name, asks=(record["root"], entry) in indexes.asking)
     if terminal:

@@ -230,6 +230,32 @@ def test_a_waiting_run_that_is_cancelled_leaves_the_line_and_lets_the_next_pass(
     assert stage.state(three) is SubagentState.CANCELLED
 
 
+def test_who_waits_behind_a_woken_run_that_nobody_takes_looks_again_by_itself(stage: Stage) -> None:
+    _, (one, two, three) = children(stage, 3, budget=budget(usd=0.5))
+    attempt, _ = ask(stage, one)
+    ask(stage, two)
+    ask(stage, three)
+    assert woken(stage.run(attempt.finish(SubagentState.FAILED))) == [two.run_id]
+    assert three.run_id in stage.due()
+    assert phase(stage, three) is Phase.PAUSED_BUDGET
+
+    looked = stage.run(control.timer(three, again_ms=1_000))
+    assert isinstance(looked, Queued)
+    assert [wake.run_id for wake in looked.owed] == [three.run_id]
+    assert stage.run(control.timer(three, again_ms=1_000)) is None
+    assert three.run_id not in stage.due()
+
+
+def test_who_waits_while_the_budget_is_held_is_looked_at_later_again(stage: Stage) -> None:
+    _, (one, two) = children(stage, 2, budget=budget(usd=0.5))
+    ask(stage, one)
+    ask(stage, two)
+    first = stage.due()[two.run_id]
+    assert stage.run(control.timer(two, again_ms=1_000)) is None
+    assert stage.due()[two.run_id] >= first
+    assert phase(stage, two) is Phase.PAUSED_BUDGET
+
+
 def test_when_what_was_held_is_used_those_that_wait_are_paused_for_good(stage: Stage) -> None:
     root, (one, two) = children(stage, 2, budget=budget(usd=0.7))
     attempt, _ = ask(stage, one)

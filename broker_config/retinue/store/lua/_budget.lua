@@ -10,7 +10,7 @@ local function budgets_of(T, P, tenant, root)
     { 'input_tokens', 'ci', 'i' }, { 'output_tokens', 'co', 'o' }, { 'tokens', 'ct', 'io' }, { 'usd', 'cu', 'u' },
   }
   local COUNTERS = { 'ui', 'uo', 'uu', 'uc', 'hi', 'ho', 'hu' }
-  local WOKEN_AT_ONCE = 50
+  local WOKEN_AT_ONCE, LOOK_AGAIN_MS = 50, 30000
 
   local budgets, known, tree = {}, {}, T .. 'tree:' .. root
 
@@ -143,13 +143,23 @@ local function budgets_of(T, P, tenant, root)
     end
   end
 
+  -- Lets the timer look at a run that waits for others' reservations: one that was woken for what is free now may
+  -- find no worker, and then nobody clears anything. Returns when, in ms.
+  function budgets.look_again(id)
+    redis.call('ZADD', P .. 'due', 'LT', integer(now_ms + LOOK_AGAIN_MS), tenant .. '/' .. id)
+    return now_ms + LOOK_AGAIN_MS
+  end
+
   -- A run that has left its worker for want of budget: waits for others' reservations (`bw`, first come first), or for
   -- a raise (`bs`), of which whoever waits for it or a run above it is told.
   function budgets.wait(path, id, short)
     local entry = path .. ' ' .. id
     redis.call('ZREM', tree .. (short.spent and ':bw' or ':bs'), entry)
     redis.call('ZADD', tree .. (short.spent and ':bs' or ':bw'), short.spent and 0 or now, entry)
-    if not short.spent then return end
+    if not short.spent then
+      budgets.look_again(id)
+      return
+    end
     tell('paused', id, short.name, short.used, short.limit)
     local above = id
     while above and above ~= '' do

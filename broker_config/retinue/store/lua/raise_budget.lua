@@ -35,9 +35,11 @@ end
 if not changes then return { 'RAISED', read_account(T, f[1], path), {}, now } end
 redis.call('HSET', tree .. ':b', path .. 'w', told)
 -- They have waited longest: before those that only wait for others' reservations.
+local budgets = budgets_of(T, P, tenant, f[1])
 for _, entry in ipairs(redis.call('ZRANGEBYLEX', tree .. ':bs', '[' .. path, '(' .. path .. '\255')) do
   redis.call('ZREM', tree .. ':bs', entry)
   redis.call('ZADD', tree .. ':bw', 0, entry)
+  budgets.look_again(string.match(entry, '%S+$'))
 end
-local woken = budgets_of(T, P, tenant, f[1]).wake()
+local woken = budgets.wake()
 return { 'RAISED', read_account(T, f[1], path), woken, now }
