@@ -56,8 +56,9 @@ class Finding:
 
 def examine() -> Iterator[Finding]:
     """Every check, in the order in which one would mend what they find."""
-    from retinue.broker.settings import Settings, config_file, load_settings
+    from retinue.broker.settings import Settings, load_settings
     from retinue.broker.settings_faults import misspelt_variables
+    from retinue.broker.settings_file import config_file
 
     try:
         settings = load_settings()

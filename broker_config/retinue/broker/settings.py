@@ -29,6 +29,7 @@ from retinue.broker.addresses import for_kombu, for_links, place
 from retinue.broker.provider_settings import LlmOverride, PriceSettings, ProviderSettings, with_openai
 from retinue.broker.running_store import running_store_url
 from retinue.broker.settings_faults import fault_of_file, first_fault, misspelt_variables
+from retinue.broker.settings_file import config_file
 from retinue.broker.settings_sections import (
     BudgetSettings,
     DelegationSettings,
@@ -41,9 +42,6 @@ from retinue.broker.tool_settings import AgentSpecSettings, McpSettings, RemoteT
 from retinue.contract.errors import SettingsError
 from retinue.store.sentinel_urls import StoreAddress, names_store, parse_store_url
 from retinue.store.urls import without_password
-
-CONFIG_FILE = "retinue.toml"
-"""Read from the working directory, unless RETINUE_CONFIG names another file."""
 
 _log = logging.getLogger(__name__)
 
@@ -373,22 +371,6 @@ def _check_server_url(url: str) -> None:
     except SettingsError as error:
         # pydantic adds which setting it is to a ValueError only; `first_fault` the mend.
         raise ValueError(error.message) from None
-
-
-def config_file() -> Path:
-    """The file that settings are read from; it need not exist, unless RETINUE_CONFIG names it.
-
-    Raises:
-        SettingsError: RETINUE_CONFIG names a file that is not there.
-    """
-    named = os.environ.get("RETINUE_CONFIG", "")
-    if named and not Path(named).is_file():
-        raise SettingsError(
-            f"there is no file {named}",
-            setting="RETINUE_CONFIG",
-            mend=f"name a file that exists, or unset it to read {CONFIG_FILE} in the working directory",
-        )
-    return Path(named or CONFIG_FILE)
 
 
 _loaded: Settings | None = None

@@ -7,15 +7,15 @@ slot carries an operation id, so that a repeat after a lost reply gets the first
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from retinue.contract import ErrorClassification, EventType, Phase, SubagentState
+from retinue.contract import ErrorClassification, Phase, SubagentState
 from retinue.store.asking import Asked
 from retinue.store.budgets import NOTHING_RESERVED, Reservation, woken_of
 from retinue.store.call import RunKey, ScriptCall, count_or_none, mapping, on_run, text, texts, unexpected
 from retinue.store.dead_letters import KEPT_S, MOST_KEPT
+from retinue.store.noting import recorded
 from retinue.store.record import Record, WakeUp, parse_wake_up
 from retinue.store.replies import (
     Approved,
@@ -39,9 +39,6 @@ from retinue.store.replies import (
     Suspended,
     Unpriced,
 )
-
-PROGRESS_KEPT = 200
-"""Progress messages kept per run, the newest."""
 
 
 def claim(
@@ -215,37 +212,7 @@ def record_tool_result(
         "true" if ok else "false",
         duration_ms,
     )
-    return on_run("record_tool_result", run, argv, _recorded("record_tool_result"))
-
-
-def note_retry(
-    run: RunKey, fence: Fence, *, iteration: int, reason: str, delay_ms: int
-) -> ScriptCall[Recorded | Stale]:
-    """Logs and counts that a model request is tried again.
-
-    Args:
-        reason: A classification.
-        delay_ms: Until the next try.
-    """
-    rest = f',"iteration":{iteration},"reason":{json.dumps(reason)},"delay_ms":{delay_ms}'
-    return _note(run, fence, EventType.MODEL_RETRIED, rest)
-
-
-def note_progress(run: RunKey, fence: Fence, *, index: int, message: str) -> ScriptCall[Recorded | Stale]:
-    """Logs a tool's own progress message in the run's trimmed log."""
-    rest = f',"index":{index},"message":{json.dumps(message)}'
-    return _note(run, fence, EventType.TOOL_PROGRESS, rest)
-
-
-def _note(run: RunKey, fence: Fence, event: EventType, rest: str) -> ScriptCall[Recorded | Stale]:
-    # The random id makes a repeat of this very call known as such.
-    argv = (fence.epoch, fence.token, event.value, rest, PROGRESS_KEPT, secrets.token_hex(8))
-    return on_run("note", run, argv, _recorded("note"))
-
-
-def note_draining(run: RunKey, fence: Fence) -> ScriptCall[Recorded | Stale]:
-    """Has readers shown that the process which holds the run drains."""
-    return on_run("note_draining", run, (fence.epoch, fence.token), _recorded("note_draining"))
+    return on_run("record_tool_result", run, argv, recorded("record_tool_result"))
 
 
 def suspend(
@@ -394,16 +361,3 @@ def _owed(run: RunKey, reply: Any) -> WakeUp:
     if wakeup is None:
         raise unexpected("wake-up", reply)
     return wakeup
-
-
-def _recorded(operation: str) -> Any:
-    def parse(reply: Any) -> Recorded | Stale:
-        match text(reply[0]):
-            case "OK" | "REPEAT":
-                return Recorded()
-            case "STALE":
-                return Stale()
-            case _:
-                raise unexpected(operation, reply)
-
-    return parse

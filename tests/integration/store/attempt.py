@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from retinue.contract import ErrorClassification, Phase, RequestKind, SubagentState
-from retinue.store import asking, handing_off, running
+from retinue.store import asking, handing_off, noting, running
 from retinue.store.asking import Asked
 from retinue.store.budgets import Reservation
 from retinue.store.call import RunKey, ScriptCall
@@ -202,13 +202,13 @@ class Attempt:
         return running.hand_back(self.run, self.fence, self.operation())
 
     def retry(self) -> ScriptCall[Any]:
-        return running.note_retry(self.run, self.fence, iteration=1, reason="MODEL_UNAVAILABLE", delay_ms=250)
+        return noting.note_retry(self.run, self.fence, iteration=1, reason="MODEL_UNAVAILABLE", delay_ms=250)
 
     def draining(self) -> ScriptCall[Any]:
-        return running.note_draining(self.run, self.fence)
+        return noting.note_draining(self.run, self.fence)
 
     def progress(self, message: str = "half") -> ScriptCall[Any]:
-        return running.note_progress(self.run, self.fence, index=0, message=message)
+        return noting.note_progress(self.run, self.fence, index=0, message=message)
 
     def _length(self) -> int:
         return len(self._stage.thread(self.run))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retinue.contract import EventType, Phase, StoreReplyError, SubagentState, new_run_id
-from retinue.store import control, launching, reading, running
+from retinue.store import control, launching, noting, reading, running
 from retinue.store.call import CommandCall, RunKey, ScriptCall
 from retinue.store.launching import NewRun
 from retinue.store.record import Ending, WakeUp, WakeUpKind, parse_wake_up
@@ -59,7 +59,7 @@ CALLS: dict[str, ScriptCall[Any]] = {
     "record_tool_result": running.record_tool_result(
         RUN, FENCE, iteration=1, index=0, value="", tool="t", ok=True, duration_ms=1
     ),
-    "note": running.note_progress(RUN, FENCE, index=0, message="m"),
+    "note": noting.note_progress(RUN, FENCE, index=0, message="m"),
     "suspend": running.suspend(RUN, FENCE, "op", phase=Phase.WAITING_CHILDREN, entries=[]),
     "finish": FINISH,
     "hand_back": running.hand_back(RUN, FENCE, "op"),
@@ -85,13 +85,13 @@ def test_a_call_names_its_script_its_record_and_its_run(name: str) -> None:
 
 
 def test_each_note_has_an_id_of_its_own_which_its_repeats_share() -> None:
-    one, other = (running.note_progress(RUN, FENCE, index=0, message="m") for _ in range(2))
+    one, other = (noting.note_progress(RUN, FENCE, index=0, message="m") for _ in range(2))
     assert one.argv[:-1] == other.argv[:-1]
     assert one.argv[-1] != other.argv[-1]
 
 
 def test_an_event_that_carries_text_is_json_whatever_the_text() -> None:
-    call = running.note_progress(RUN, FENCE, index=2, message='say "hi"\n\u2028')
+    call = noting.note_progress(RUN, FENCE, index=2, message='say "hi"\n\u2028')
     assert call.argv[6] == EventType.TOOL_PROGRESS.value
     assert json.loads("{" + str(call.argv[7])[1:] + "}") == {"index": 2, "message": 'say "hi"\n\u2028'}
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from retinue.contract import ErrorClassification, SubagentState
-from retinue.store import running
+from retinue.store import noting
 from retinue.store.replies import Stale
 from retinue.worker.admission import WaitAbandonedError
 from retinue.worker.deadline import out_of_time
@@ -44,7 +44,7 @@ async def ask(
         return await may_ask(services.store, run.key)
 
     async def retried(reason: ErrorClassification, delay_ms: int, _attempt: int) -> None:
-        note = running.note_retry(
+        note = noting.note_retry(
             run.key, run.fence, iteration=iteration, reason=reason.value, delay_ms=delay_ms
         )
         if isinstance(await services.store.run(note), Stale):

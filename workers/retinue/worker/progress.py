@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 from retinue.contract import StoreError
-from retinue.store import running
+from retinue.store import noting
 from retinue.store.replies import Stale
 from retinue.store.store import AsyncStore
 from retinue.worker.held import HeldRun
@@ -48,7 +48,7 @@ class ProgressLine:
 
     async def _send(self) -> None:
         while (message := self._next()) is not None:
-            note = running.note_progress(self._run.key, self._run.fence, index=self._index, message=message)
+            note = noting.note_progress(self._run.key, self._run.fence, index=self._index, message=message)
             try:
                 if isinstance(await self._store.run(note), Stale):
                     self._run.lose()

@@ -27,7 +27,7 @@ from retinue.broker.settings_sections import Durability
 from retinue.broker.wakeups import Waker
 from retinue.client.planning import LaunchPlanner
 from retinue.contract import StoreError
-from retinue.store import running
+from retinue.store import noting, running
 from retinue.store.async_subscription import AsyncSubscriptions
 from retinue.store.call import RunKey
 from retinue.store.link import AsyncLink
@@ -314,7 +314,7 @@ class WorkerRuntime:
         with suppress(StoreError):
             await self._advertise()
             for run in self._roll.held():
-                await self._store.store.run(running.note_draining(run.key, run.fence))
+                await self._store.store.run(noting.note_draining(run.key, run.fence))
 
     def _drain(self) -> None:
         terminate_this_process()
