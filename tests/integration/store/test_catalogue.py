@@ -47,6 +47,7 @@ def _fill(stage: Stage) -> None:
     stage.run(asking.finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR))
     stage.cancel(child)
     stage.give_up(stage.root())
+    stage.end(stage.root(tells="ds"))
     stage.run(stage.calling(stage.root(), "handoff_conversation").hand_off())
     stage.run(stage.calling(stage.root(), "refund").ask(REFUND))
     sender = stage.calling(stage.root(), "send_message")
