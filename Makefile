@@ -7,7 +7,7 @@ PYTHON := python3 python3.13 python3.12 python3.11
 # What `make test` runs: make test TESTS=tests/unit/store
 TESTS := tests
 # Test files at a time: they start processes and wait for them far more than they compute.
-JOBS := 2
+JOBS := 3
 # How long the faults of `make soak` strike, and the seed of their plan (empty: a random one).
 MINUTES := 1
 SEED :=

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from retinue.broker.durability import Durability
 from retinue.broker.server_report import SentinelFacts, ServerDurability, ServerReport
-from retinue.broker.settings_sections import Durability
 
 _LEVELS = {
     ServerDurability.STRICT: (

@@ -1,7 +1,10 @@
 """The lifecycle facade, sync and async, with the types of the public contract.
 
-What a first call needs beyond this (settings, Celery, declarations) is imported by that call.
+What a first call needs beyond this (settings, Celery, declarations) is imported by that call, and the async
+facade where it is first named.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from retinue.contract import (
     Audience,
@@ -44,9 +47,11 @@ from retinue.contract import (
     WaitUntil,
 )
 
-from .aio import AsyncSubagentLifecycle
 from .lifecycle import SubagentLifecycle
 from .tree import SubagentNode
+
+if TYPE_CHECKING:
+    from .aio import AsyncSubagentLifecycle
 
 __all__ = [
     "AsyncSubagentLifecycle",
@@ -91,3 +96,12 @@ __all__ = [
     "Usage",
     "WaitUntil",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "AsyncSubagentLifecycle":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .aio import AsyncSubagentLifecycle
+
+    globals()[name] = AsyncSubagentLifecycle
+    return AsyncSubagentLifecycle

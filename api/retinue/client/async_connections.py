@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from retinue.broker.catalogue import AsyncCatalogue
+from retinue.broker.durability import Durability
 from retinue.broker.keyring_store import AsyncKeyringStore
-from retinue.broker.settings_sections import Durability
 from retinue.client.attempts import Attempts
 from retinue.client.connections import CLIENT_NAME, WATCHER_NAME, read_replies, sharing_key
 from retinue.contract import StoreError, StoreUnavailableError, SubagentHandle

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from retinue.broker.catalogue import Catalogue
+from retinue.broker.durability import Durability
 from retinue.broker.keyring_store import KeyringStore
-from retinue.broker.settings_sections import Durability
 from retinue.client.attempts import Attempts
 from retinue.contract import StoreError, SubagentHandle
 from retinue.store.call import CommandCall, ScriptCall

@@ -18,9 +18,9 @@ from redis.retry import Retry
 
 from retinue.broker import server_problems
 from retinue.broker.addresses import for_redis
+from retinue.broker.durability import Durability
 from retinue.broker.server_problems import durability_of
 from retinue.broker.server_report import SentinelFacts, ServerProblem, ServerReport, Severity
-from retinue.broker.settings_sections import Durability
 from retinue.contract.errors import SettingsError, StoreUnavailableError
 from retinue.store.primary import Replies
 from retinue.store.reaching import ask_sentinels

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Self
 
 from retinue.broker import embedded_keeper, embedded_owner
+from retinue.broker.durability import Durability
 from retinue.broker.running_store import default_directory
-from retinue.broker.settings_sections import Durability
 from retinue.contract.errors import SettingsError, StoreUnavailableError
 
 _START_LOCK = "start.lock"

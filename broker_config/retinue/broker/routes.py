@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from retinue.broker.settings import Settings
+if TYPE_CHECKING:
+    from retinue.broker.settings import Settings
 
 PRIORITY_STEPS: Final = (0, 3, 6, 9)
 """kombu's priorities, a list on the broker for each; 0 is served first."""

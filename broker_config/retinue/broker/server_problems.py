@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from retinue.broker.durability import Durability
 from retinue.broker.server_report import ServerDurability, ServerProblem, ServerReport, Severity
-from retinue.broker.settings_sections import Durability
 
 MIN_REDIS = (7, 0)
 """Scripts with flags (`#!lua flags=...`) came with Redis 7.0; every Valkey has them."""

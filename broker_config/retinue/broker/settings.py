@@ -26,6 +26,7 @@ from pydantic_settings import (
 )
 
 from retinue.broker.addresses import for_kombu, for_links, place
+from retinue.broker.durability import Durability
 from retinue.broker.provider_settings import LlmOverride, PriceSettings, ProviderSettings, with_openai
 from retinue.broker.running_store import running_store_url
 from retinue.broker.settings_faults import fault_of_file, first_fault, misspelt_variables
@@ -33,7 +34,6 @@ from retinue.broker.settings_file import config_file
 from retinue.broker.settings_sections import (
     BudgetSettings,
     DelegationSettings,
-    Durability,
     GroupSettings,
     HandleKeySettings,
     Names,

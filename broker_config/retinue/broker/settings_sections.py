@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -31,15 +30,6 @@ def _split_commas(value: object) -> object:
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
 """A list of names: a TOML array, or text with commas in a variable."""
-
-
-class Durability(StrEnum):
-    """How much an acknowledged write may still be lost when the server's machine dies."""
-
-    EVERYSEC = "everysec"
-    """The server's append-only file is synced once a second: at most the last second is lost."""
-    STRICT = "strict"
-    """It is synced with every write (`appendfsync always`), and a replica, if there is one, has the write."""
 
 
 class DelegationSettings(BaseModel):

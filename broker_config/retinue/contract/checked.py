@@ -15,7 +15,8 @@ from .limits import NAME_MAX_CHARS
 class Checked(BaseModel):
     """A frozen model whose faults are SubagentLifecycleErrors, whichever way it is made."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    # Built at the first use: an application that imports the client may never launch.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
     checks: ClassVar[Mapping[str, Check]] = {}  # one for each field
 
     if not TYPE_CHECKING:  # the signature that type checkers see is the one pydantic makes of the fields

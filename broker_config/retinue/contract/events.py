@@ -86,7 +86,7 @@ EVENT_KEYS: Final[Mapping[EventType, frozenset[str]]] = MappingProxyType(
 class Event(BaseModel):
     """One entry of a tree's log."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     sequence: int  # position in the log, from 1 on; with the tree it identifies the event
     type: EventType

@@ -39,7 +39,7 @@
 | T sess:<session> | zset | root runs by creation, ms | renewed by each launch, which drops expired ones |
 | P tenants | zset | tenant -> ms of its last launch, to find a revoked run's | each 30 days |
 | P due | zset | tenant/run -> ms of the next thing to do (0 = now) | empties itself |
-| P out:<whom> | zset | by whom to tell (d, s): tenant/run of a letter -> ms from when it may be taken | empties itself; a week |
+| P out:<whom> | zset | tenant/run of a letter -> ms from when it may be taken | empties itself; a week |
 | P q:<queue> | zset | tenant/run -> queued since, ms | empties itself |
 | P queues | set | where runs wait, or have waited | empty ones that nobody serves, by the reaper |
 | P own:<process> | set | tenant/run claimed by a process | empties itself; a dead owner's by the reaper |

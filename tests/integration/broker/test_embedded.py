@@ -19,10 +19,10 @@ import redis
 from kombu import Connection
 
 from retinue.broker import embedded, embedded_owner
+from retinue.broker.durability import Durability
 from retinue.broker.embedded import EmbeddedValkey, default_directory, server_binary
 from retinue.broker.running_store import STATE_FILE
 from retinue.broker.settings import Settings
-from retinue.broker.settings_sections import Durability
 from retinue.contract.errors import SettingsError, StoreUnavailableError
 
 OWNER = """

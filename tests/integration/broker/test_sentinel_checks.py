@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from retinue.broker.checks import check_server, require_server
+from retinue.broker.durability import Durability
 from retinue.broker.server_report import SentinelFacts, ServerDurability, ServerReport
-from retinue.broker.settings_sections import Durability
 from retinue.cli.durability_text import durability_text
 from retinue.contract.errors import SettingsError, StoreUnavailableError
 from retinue.testing.sentinels import SERVICE, SentinelCluster

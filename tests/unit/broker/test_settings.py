@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from retinue.broker import embedded_keeper
+from retinue.broker.durability import Durability
 from retinue.broker.running_store import STATE_FILE
 from retinue.broker.settings import Settings, load_settings, reset_settings
-from retinue.broker.settings_sections import Durability
 from retinue.contract.errors import SettingsError
 from retinue.store.provider_places import ProviderLimits
 

@@ -17,13 +17,13 @@ from retinue.agents.catalogue import advertise as advertised
 from retinue.broker.addresses import for_links
 from retinue.broker.casualties import free_places, owned_members, take_over
 from retinue.broker.catalogue import AsyncCatalogue, WorkerEntry, advertise, withdraw
+from retinue.broker.durability import Durability
 from retinue.broker.envelope import EnvelopeTemplate
 from retinue.broker.keyring_store import AsyncKeyringStore
 from retinue.broker.notices import Notifier
 from retinue.broker.owner_check import OwnerCheck
 from retinue.broker.reaper import Reaper
 from retinue.broker.routes import private_queue
-from retinue.broker.settings_sections import Durability
 from retinue.broker.wakeups import Waker
 from retinue.client.planning import LaunchPlanner
 from retinue.contract import StoreError
