@@ -9,9 +9,9 @@ from tests.integration.store.attempt import PIN
 from tests.integration.store.stage import Stage
 
 from retinue.contract import Phase, StoreReplyError, SubagentState
+from retinue.store.noting import PROGRESS_KEPT
 from retinue.store.record import Ending
 from retinue.store.replies import Pin, Recorded, RecordedResponse, Stopped
-from retinue.store.running import PROGRESS_KEPT
 
 
 def test_the_first_boundary_sets_the_run_running_and_pins_its_spec(stage: Stage) -> None:
