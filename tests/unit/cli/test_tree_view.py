@@ -120,7 +120,7 @@ def test_a_name_in_a_picture_cannot_act_on_the_terminal() -> None:
 
 
 def test_a_picture_leaves_out_what_the_terminal_has_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((30, 6)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((30, 6)))
     stream, view = io.StringIO(), TreeView(ROOT)
     view.add(log()[0])
     for number in range(20):
