@@ -55,4 +55,6 @@ STOPPING = (
 ALL = (*RUNS, *REAPER, *STOPPING)
 
 OF_CLIENTS = frozenset({"answer", "decide", "discard", "interrupt", "purge", "raise_budget"})
-"""Scripts that no worker sends; test_killed_processes.py has the clients' points."""
+"""Scripts that no worker sends. test_killed_clients.py has points of answer, decide and discard; a purge is
+broken off in integration/client/test_purging.py; interrupt and raise_budget are one step each, and have none.
+"""
