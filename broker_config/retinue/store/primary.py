@@ -67,13 +67,22 @@ class Replies:
 
     @property
     def enough(self) -> bool:
-        """Whether nothing that is missing could matter: all have answered, or most with one epoch."""
+        """Whether nothing that is missing could matter.
+
+        All have answered, or most with one epoch, of a primary that is up. Of one that is down a missing one
+        may know the successor: sentinels tell each other of a failover up to two seconds late.
+        """
         agreed = len({answer.config_epoch for answer in self.named}) == 1
-        return self.complete or (agreed and 2 * len(self.named) > len(self._service.sentinels))
+        most = 2 * len(self.named) > len(self._service.sentinels)
+        return self.complete or (agreed and most and self._says_up)
 
     def wait_s(self, left_s: float) -> float:
         """How long to wait for the next answer, of the seconds that are left."""
-        return min(GRACE_S, left_s) if self.named else left_s
+        return min(GRACE_S, left_s) if self._says_up else left_s
+
+    @property
+    def _says_up(self) -> bool:
+        return bool(self.named) and not any(answer.is_down for answer in self.named)
 
     def primary(self) -> ServerAddress:
         """The primary.

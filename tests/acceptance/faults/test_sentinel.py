@@ -28,7 +28,6 @@ def cluster() -> Iterator[SentinelCluster]:
         replicas=REPLICAS,
         password="s3cret/ of@servers",
         sentinel_password="of sentinels",
-        down_after_s=1.0,
         config={"appendfsync": "always"},
     ) as cluster:
         yield cluster

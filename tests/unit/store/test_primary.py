@@ -49,6 +49,16 @@ def test_a_primary_that_the_sentinels_call_down_is_not_tried() -> None:
     assert not read_answer(reply(flags="master,s_down"), "shop").is_down
 
 
+def test_while_most_call_the_primary_down_the_rest_may_know_the_next_one() -> None:
+    down = Named("old", 1, 4, is_down=True)
+    replies = replies_of(down, down)
+    assert not replies.enough
+    assert replies.wait_s(1.0) == 1.0
+    replies.add(NEW)
+    assert replies.enough
+    assert replies.primary().host == "new"
+
+
 def test_an_answer_tells_what_the_doctor_wants_to_know() -> None:
     told = read_answer(reply(**{"num-slaves": 2, "num-other-sentinels": 2, "quorum": 2}), "shop")
     assert told == Named("db", 7, 3, is_down=False, replicas=2, sentinels=3, quorum=2)

@@ -51,7 +51,7 @@ class SentinelCluster:
         sentinels: int = 3,
         password: str | None = None,
         sentinel_password: str | None = None,
-        down_after_s: float = 0.5,
+        down_after_s: float = 1.0,
         config: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = ServerKind(kind)
@@ -142,6 +142,11 @@ class SentinelCluster:
 
         self.wait_until(taken_over, "no replica took over")
         return self.primary
+
+    def all_name(self, server: PrivateServer) -> bool:
+        """Whether each sentinel that answers calls a server the primary; they learn of it one by one."""
+        told = [named for port in self.sentinel_ports if (named := self._named_by(port)) is not None]
+        return bool(told) and all(named.port == server.port for named in told)
 
     def follows(self, server: PrivateServer) -> bool:
         """Whether a server says that it follows a primary and has all that it had."""
