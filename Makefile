@@ -16,7 +16,7 @@ BIN := .venv/bin
 # Touched when .venv is complete; older than the project or lock file means: bring .venv up to date.
 READY := .venv/.ready
 
-.PHONY: help demo test check format lint unit bench bench-short recovery cancelling soak clean
+.PHONY: help demo test check format lint unit bench bench-short recovery cancelling soak screenshots openapi clean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,8 @@ help:
 	@echo "make recovery     how long it takes until work goes on after a fault"
 	@echo "make cancelling   how long the cancel of a large tree blocks the store at a time"
 	@echo "make soak         random faults over a load of trees (MINUTES=n SEED=s), then a look at everything"
+	@echo "make screenshots  the pictures of the page in docs/images, made anew; needs Chromium"
+	@echo "make openapi      write docs/openapi.json anew, after a change of the HTTP API"
 	@echo "make clean        remove .venv and caches"
 
 demo: $(READY)
@@ -66,6 +68,9 @@ cancelling: $(READY)
 soak: $(READY)
 	@$(BIN)/python -m tests.soak --minutes "$(MINUTES)" --seed "$(SEED)"
 
+screenshots: $(READY)
+	@$(BIN)/python -m tests.acceptance.http.screenshots
+
 # uv installs into the interpreter of .venv and may not fetch another one. An interrupted set-up leaves
 # no stamp, so the next make goes on with it.
 $(READY): pyproject.toml uv.lock
@@ -83,6 +88,9 @@ $(READY): pyproject.toml uv.lock
 	@UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv \
 	  $(BIN)/python -m uv sync --quiet --frozen --all-extras --python $(BIN)/python
 	@touch $@
+
+openapi: $(READY)
+	@$(BIN)/python -m retinue.http.openapi_file > docs/openapi.json.new && mv docs/openapi.json.new docs/openapi.json
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

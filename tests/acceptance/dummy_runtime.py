@@ -62,6 +62,9 @@ class DummyRuntime:
         how = "terminate" if terminate else "plain"
         self.loop.call_soon_threadsafe(self._note_soon, "revoked", f"{run_id} {how}")
 
+    def take_canary(self, nonce: str) -> None:
+        self._note_soon("canaries", nonce)
+
     async def stop(self, timeout_s: float) -> None:
         self._note_soon("stopping", f"{timeout_s:g}")  # refused while the server is at its memory limit
         self.draining.set()

@@ -272,6 +272,7 @@ def test_the_doctor_finds_nothing_wrong_beside_a_live_worker(cli: Cli) -> None:
         "durability",
         "clock",
         "handle keys",
+        "API keys",
         "workers",
     } == checks
     # This process has no endpoint of its own, but the same declarations.

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from tests.acceptance.leftovers import Leftovers
 
@@ -35,20 +37,26 @@ pytestmark = pytest.mark.skipif(
 class Up:
     """`retinue up` with a state directory of its own, and other shells beside it."""
 
-    def __init__(self, directory: Path, model: ScriptedServer, *arguments: str) -> None:
+    def __init__(self, directory: Path, model: ScriptedServer, *arguments: str, **more: str) -> None:
         self.directory = directory
         self.leftovers = Leftovers(directory)
         (directory / "up_agents.py").write_text(AGENTS)
         self.environment = {
-            **worker_environment({"drain_seconds": 2}, model_url=model.base_url),
+            **worker_environment({"drain_seconds": 2, "http__port": 0}, model_url=model.base_url),
             "XDG_STATE_HOME": str(directory / "state"),
         }
         self.process = ChildProcess(
             [sys.executable, "-m", "retinue.cli", "up", *arguments],
             log=directory / "up.log",
             cwd=directory,
-            env={**self.environment, **self.leftovers.environment},
+            env={**self.environment, **more, **self.leftovers.environment},
         )
+
+    def web_url(self, count: int = 1) -> str:
+        """Address of the HTTP API, at its `count`-th start."""
+        return self.process.wait_for_log(r"^listening on (http://[\w.:]+)", timeout_s=_LIMIT_S, count=count)[
+            1
+        ]
 
     def store_url(self) -> str:
         return self.process.wait_for_log(
@@ -88,8 +96,8 @@ def model() -> Iterator[ScriptedServer]:
 def up(tmp_path: Path, model: ScriptedServer) -> Iterator[Callable[..., Up]]:
     started: list[Up] = []
 
-    def start(*arguments: str) -> Up:
-        started.append(Up(tmp_path, model, *arguments))
+    def start(*arguments: str, **more: str) -> Up:
+        started.append(Up(tmp_path, model, *arguments, **more))
         return started[-1]
 
     yield start
@@ -221,3 +229,74 @@ def test_workers_that_cannot_start_are_given_up(up: Callable[..., Up]) -> None:
     assert "module 'no_such_agents' cannot be found" in started.process.log_text()
     assert "ends as soon as it is started" in started.process.log_text()
     assert started.leftovers.list() == []
+
+
+def test_the_http_api_comes_up_too_with_a_key_and_is_started_again(up: Callable[..., Up]) -> None:
+    started = up("--workers", "0")
+    url = started.web_url()
+    key = started.process.wait_for_log(rf"open {url}/#key=(rtn_\S+)$")[1]
+    me = httpx2.get(f"{url}/v1/whoami", headers={"Authorization": f"Bearer {key}"})
+    assert me.json()["tenant"] == "_"
+    (web,) = [line for line in started.leftovers.list() if "retinue.cli web" in line]
+
+    os.kill(int(web.split()[0]), signal.SIGKILL)
+
+    started.process.wait_for_log(r"web \(pid \d+\) was killed by signal 9; starting it again in 0\.5 s")
+    again = started.web_url(2)
+    # The key is still good, and told no second time.
+    assert httpx2.get(f"{again}/v1/whoami", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+    assert started.process.log_text().count(key) == 1
+    started.process.terminate()
+    assert started.process.wait(30) == 0
+    assert started.leftovers.list() == []
+
+
+def test_without_the_http_api_there_is_none(up: Callable[..., Up]) -> None:
+    started = up("--workers", "0", "--no-web")
+    started.store_url()
+
+    started.process.terminate()
+
+    assert started.process.wait(30) == 0
+    assert "listening on" not in started.process.log_text()
+
+
+def test_a_port_that_is_taken_costs_the_http_api_alone(up: Callable[..., Up]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        started = up("--workers", "0", "--web-port", str(taken.getsockname()[1]))
+
+        started.process.wait_for_log(r"cannot listen on 127\.0\.0\.1", timeout_s=_LIMIT_S)
+        started.process.wait_for_log(r"web \(pid \d+\) ended with exit code 1", timeout_s=_LIMIT_S)
+    assert started.process.running
+    assert started.cli("ps").returncode == 0
+
+
+HIDES_FASTAPI = """
+import importlib.machinery
+find_spec = importlib.machinery.PathFinder.find_spec
+def find(_cls, name, path=None, target=None):
+    return None if name in {"fastapi", "uvicorn"} else find_spec(name, path, target)
+importlib.machinery.PathFinder.find_spec = classmethod(find)
+"""
+
+
+def test_without_the_extra_it_goes_on_without_the_http_api(up: Callable[..., Up], tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(HIDES_FASTAPI)
+    started = up("--workers", "0", PYTHONPATH=str(tmp_path))
+    started.store_url()
+
+    web = subprocess.run(
+        [sys.executable, "-m", "retinue.cli", "web"],
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT_S,
+        env={**started.environment, "PYTHONPATH": str(tmp_path)},
+        check=False,
+    )
+
+    says = "fastapi, uvicorn, which are not installed. To mend: pip install 'retinue[api]'."
+    assert (web.returncode, web.stderr) == (1, f"retinue: the HTTP API needs {says}\n")
+    assert f"going on without the HTTP API: it needs {says}" in started.process.log_text()
+    assert started.process.running

@@ -1,4 +1,4 @@
-"""The Procfile's lines, started as they stand with honcho: both come up, and SIGTERM ends all of it."""
+"""The Procfile's lines, started as they stand with honcho: all come up, and SIGTERM ends all of it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from retinue.store import keys
@@ -20,26 +21,26 @@ from retinue.testing.servers import PrivateServer
 from retinue.testing.workers import worker_environment
 
 PROJECT = Path(__file__).parents[2]
-_STARTED = re.compile(r"(worker|flower)\.1 started \(pid=(\d+)\)")
+_STARTED = re.compile(r"(worker|flower|web)\.1 started \(pid=(\d+)\)")
 
 
 class Honcho(ChildProcess):
     """`honcho start` with the project's Procfile; it puts each of its processes into a session of its own."""
 
     def __init__(self, store_url: str, directory: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.flower_port, self.web_port = free_ports(2)
         settings = {
             "store_url": store_url,
-            "flower_port": self.port,
+            "flower_port": self.flower_port,
             "flower_user": "ann",
             "flower_password": "s3cret",
+            "http__port": self.web_port,
         }
         programs = Path(sys.executable).parent
         environment = worker_environment(settings)
+        environment["XDG_STATE_HOME"] = str(directory / "state")
         environment["PATH"] = os.pathsep.join([str(programs), environment["PATH"]])
-        command = [str(programs / "honcho"), "-f", str(PROJECT / "Procfile"), "start", "worker", "flower"]
+        command = [str(programs / "honcho"), "-f", str(PROJECT / "Procfile"), "start"]
         super().__init__(command, log=directory / "honcho.log", cwd=directory, env=environment)
 
     def started(self) -> dict[str, int]:
@@ -54,6 +55,15 @@ class Honcho(ChildProcess):
                 os.killpg(pid, signal.SIGKILL)
 
 
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
 @pytest.fixture
 def honcho(valkey_server: PrivateServer, tmp_path: Path) -> Iterator[Honcho]:
     valkey_server.flush()
@@ -61,13 +71,15 @@ def honcho(valkey_server: PrivateServer, tmp_path: Path) -> Iterator[Honcho]:
         yield process
 
 
-def test_the_lines_worker_and_flower_start_as_they_stand_and_sigterm_ends_both(
+def test_the_lines_start_as_they_stand_and_sigterm_ends_them_all(
     honcho: Honcho, valkey_server: PrivateServer
 ) -> None:
     honcho.wait_for_log(r"ready\.\W*$", timeout_s=40)
-    honcho.wait_for_log(rf"Visit me at http://127\.0\.0\.1:{honcho.port}", timeout_s=40)
+    honcho.wait_for_log(rf"Visit me at http://127\.0\.0\.1:{honcho.flower_port}", timeout_s=40)
+    honcho.wait_for_log(rf"listening on http://127\.0\.0\.1:{honcho.web_port}", timeout_s=40)
+    assert httpx2.get(f"http://127.0.0.1:{honcho.web_port}/healthz").status_code == 200
     started = honcho.started()
-    assert set(started) == {"worker", "flower"}
+    assert set(started) == {"worker", "flower", "web"}
     store = valkey_server.client()
     assert store.hlen(keys.WORKERS) == 1
 

@@ -40,9 +40,11 @@ def test_the_wheel_holds_only_the_namespace_and_its_own_metadata(wheel: Path) ->
     assert [name for name in names if not name.startswith(("retinue/", "retinue-"))] == []
     assert "retinue/__init__.py" not in names
     assert "retinue/store/lua/launch.lua" in names
+    static = PROJECT / "api/retinue/http/page/static"
+    assert {f"retinue/http/page/static/{file.name}" for file in static.iterdir()} <= set(names)
     assert {name for name in names if name.endswith("/py.typed")} == {
         f"retinue/{package}/py.typed"
-        for package in ("agents", "broker", "cli", "client", "contract", "store", "testing", "worker")
+        for package in ("agents", "broker", "cli", "client", "contract", "http", "store", "testing", "worker")
     }
 
 

@@ -16,13 +16,16 @@ from retinue.cli.decision_commands import answer, approve, deny, pending
 from retinue.cli.dlq_commands import dlq
 from retinue.cli.doctor_command import doctor
 from retinue.cli.exits import ExitCode
+from retinue.cli.keys_commands import keys
 from retinue.cli.launch_commands import launch
 from retinue.cli.launch_commands import run as run_command
+from retinue.cli.logs_command import logs
 from retinue.cli.output import document
 from retinue.cli.process_commands import PASS_ON, demo, flower, up, version, worker
 from retinue.cli.ps_command import ps
 from retinue.cli.purge_command import purge
 from retinue.cli.read_commands import events, result, status, wait
+from retinue.cli.web_command import web
 from retinue.cli.workers_commands import workers
 
 app = typer.Typer(
@@ -39,6 +42,7 @@ app = typer.Typer(
 
 for command in (
     up,
+    web,
     demo,
     launch,
     run_command,
@@ -47,6 +51,7 @@ for command in (
     wait,
     result,
     events,
+    logs,
     steer,
     pending,
     approve,
@@ -63,6 +68,7 @@ app.command("continue")(continue_run)
 app.add_typer(agents)
 app.add_typer(budget)
 app.add_typer(dlq)
+app.add_typer(keys)
 app.add_typer(workers)
 for command in (worker, flower):
     app.command(command.__name__, context_settings=PASS_ON)(command)

@@ -188,13 +188,14 @@ def check_agents(settings: Settings) -> Iterator[Finding | Mapping[str, Any]]:
 
 
 def check_store_contents(settings: Settings, advertised: Mapping[str, Any]) -> Iterator[Finding]:
-    """Clock, handle keys, and live workers, as the store tells."""
+    """Clock, handle keys, API keys, and live workers, as the store tells."""
     from retinue.client.connections import connections_for
 
     connections = connections_for(settings)
     try:
         yield check_clock(connections)
         yield from check_keys(connections, settings)
+        yield check_api_keys(connections)
         snapshot = connections.catalogue.snapshot(fresh=True)
     except RetinueError as error:
         yield _fault("store", error)
@@ -233,6 +234,17 @@ def check_keys(connections: Connections, settings: Settings) -> Iterator[Finding
             "give every process the same handle_keys; old handles stay valid where the keys are in the store"
         )
         yield Finding("handle keys", Outcome.WARNING, message, mend)
+
+
+def check_api_keys(connections: Connections) -> Finding:
+    """How many API keys open the HTTP API."""
+    from retinue.store.api_keys import list_keys
+
+    good = [key for key in connections.store.run(list_keys()) if key.is_good(time.time())]
+    if not good:
+        return Finding("API keys", Outcome.OK, "none: the HTTP API's first start makes one")
+    of_tenants = ", ".join(sorted({key.tenant for key in good}))
+    return Finding("API keys", Outcome.OK, f"{len(good)} good ones, of the tenants {of_tenants}")
 
 
 def check_workers(snapshot: CatalogueSnapshot, advertised: Mapping[str, Any]) -> Iterator[Finding]:

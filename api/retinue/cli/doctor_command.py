@@ -12,8 +12,8 @@ from retinue.cli.output import document, say
 def doctor(as_json: Json = False) -> None:
     """Check what Retinue needs, and say how to mend it.
 
-    Settings, providers, agents, store, broker, clock, handle keys and workers are looked at. The exit code
-    is 1 if there is an error; warnings leave it 0.
+    Settings, providers, agents, store, broker, clock, handle keys, API keys and workers are looked at. The
+    exit code is 1 if there is an error; warnings leave it 0.
     """
     from retinue.cli.checkup import Outcome, examine
 

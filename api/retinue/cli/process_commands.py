@@ -20,12 +20,17 @@ def up(
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", "-c", min=1, help="Runs of one process at a time.")
     ] = None,
-    loglevel: Annotated[str, typer.Option("--loglevel", "-l", help="Of the workers.")] = "INFO",
+    loglevel: Annotated[str, typer.Option("--loglevel", "-l", help="Of the workers and the web.")] = "INFO",
+    web: Annotated[bool, typer.Option("--web/--no-web", help="The HTTP API and its page.")] = True,
+    web_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="0 = any free one; None = RETINUE_HTTP__PORT or 8580."),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Directory of the server's data; None = your state directory.")
     ] = None,
 ) -> None:
-    """Start an embedded Valkey and workers, until Ctrl-C.
+    """Start an embedded Valkey, workers and the HTTP API, until Ctrl-C.
 
     What other shells need stands on standard output, the rest on standard error. If a store is set, it is
     used instead of an embedded one.
@@ -34,7 +39,13 @@ def up(
         from retinue.cli.up import run_up
 
         code = run_up(
-            modules or (), workers=workers, concurrency=concurrency, loglevel=loglevel, directory=data
+            modules or (),
+            workers=workers,
+            concurrency=concurrency,
+            loglevel=loglevel,
+            web=web,
+            web_port=web_port,
+            directory=data,
         )
     raise typer.Exit(code)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +11,7 @@ from retinue.cli.options import Json, Tenant
 from retinue.cli.output import age, document, note, reporting, say, table
 
 if TYPE_CHECKING:
-    from retinue.broker.catalogue import CatalogueSnapshot, WorkerEntry
-    from retinue.cli.live_runs import Indexes
+    from retinue.client.live_workers import LiveWorker
     from retinue.client.tree import SubagentNode
 
 
@@ -29,25 +27,28 @@ def ps(
     with reporting(as_json):
         from retinue.broker.settings import load_settings
         from retinue.cli.facade import operator
-        from retinue.cli.live_runs import live_roots, read_indexes
         from retinue.client.connections import connections_for
+        from retinue.client.live_runs import live_roots
+        from retinue.client.live_workers import count_queued, read_live_workers
 
         with operator(tenant) as lifecycle:
             connections = connections_for(load_settings())
             snapshot = connections.catalogue.snapshot(fresh=True)
-            queues = sorted({load_settings().queue, *snapshot.queues})
-            indexes = read_indexes(connections.link, queues, sorted(snapshot.workers))
-            roots = (
-                live_roots(connections.link, tenant, indexes)
-                if session is None
-                else _roots_of_session(lifecycle.list(session_id=session, limit=limit))
-            )
-            trees = [lifecycle.tree(run_id) for run_id in roots[:limit]]
-        left_out = max(0, len(roots) - limit)
+            workers = [
+                worker
+                for worker in read_live_workers(connections.store, connections.link)
+                if worker.entry.process in snapshot.workers
+            ]
+            queued = count_queued(connections.link, {load_settings().queue, *snapshot.queues})
+            if session is None:
+                roots, left_out = live_roots(connections.link, tenant, most=limit)
+            else:
+                roots, left_out = _roots_of_session(lifecycle.list(session_id=session, limit=limit)), 0
+            trees = [lifecycle.tree(run_id) for run_id in roots]
         if as_json:
-            document(_as_json(snapshot, indexes, trees, left_out))
+            document(_as_json(workers, queued, trees, left_out))
         else:
-            _print(snapshot, indexes, trees, session, left_out)
+            _print(workers, queued, trees, session, left_out)
 
 
 def _roots_of_session(found: Sequence[Any]) -> tuple[str, ...]:
@@ -55,32 +56,35 @@ def _roots_of_session(found: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _as_json(
-    snapshot: CatalogueSnapshot, indexes: Indexes, trees: Sequence[Sequence[SubagentNode]], left_out: int
+    workers: Sequence[LiveWorker],
+    queued: Mapping[str, int],
+    trees: Sequence[Sequence[SubagentNode]],
+    left_out: int,
 ) -> Mapping[str, Any]:
-    workers = [
+    shown = [
         {
-            "process": worker.process,
-            "host": worker.host,
-            "pid": worker.pid,
-            "started_at": worker.started_at,
-            "queues": list(worker.queues),
-            "agents": list(worker.agents),
-            "slots": worker.slots,
-            "runs": indexes.claimed.get(worker.process, 0),
+            "process": worker.entry.process,
+            "host": worker.entry.host,
+            "pid": worker.entry.pid,
+            "started_at": worker.entry.started_at,
+            "queues": list(worker.entry.queues),
+            "agents": list(worker.entry.agents),
+            "slots": worker.entry.slots,
+            "runs": worker.runs,
         }
-        for worker in _sorted(snapshot)
+        for worker in workers
     ]
     return {
-        "workers": workers,
-        "queues": [{"name": name, "queued": count} for name, count in sorted(indexes.queued.items())],
+        "workers": shown,
+        "queues": [{"name": name, "queued": count} for name, count in queued.items()],
         "runs": [node.to_dict() for tree in trees for node in tree],
         "roots_left_out": left_out,
     }
 
 
 def _print(
-    snapshot: CatalogueSnapshot,
-    indexes: Indexes,
+    workers: Sequence[LiveWorker],
+    queued: Mapping[str, int],
     trees: Sequence[Sequence[SubagentNode]],
     session: str | None,
     left_out: int,
@@ -89,20 +93,20 @@ def _print(
 
     rows = [
         [
-            f"{worker.host}:{worker.pid}",
-            f"{indexes.claimed.get(worker.process, 0)}/{worker.slots}",
-            age(time.time() - worker.started_at),
-            ",".join(worker.queues),
-            ",".join(worker.agents),
+            f"{worker.entry.host}:{worker.entry.pid}",
+            f"{worker.runs}/{worker.entry.slots}",
+            age(worker.up_s),
+            ",".join(worker.entry.queues),
+            ",".join(worker.entry.agents),
         ]
-        for worker in _sorted(snapshot)
+        for worker in workers
     ]
     if rows:
         table(["WORKER", "RUNS", "UP", "QUEUES", "AGENTS"], rows)
     else:
         say("no live worker")
     say()
-    table(["QUEUE", "QUEUED"], [[name, str(count)] for name, count in sorted(indexes.queued.items())])
+    table(["QUEUE", "QUEUED"], [[name, str(count)] for name, count in queued.items()])
     say()
     if not trees:
         say("no live run" if session is None else f"no run of session {session}")
@@ -111,7 +115,3 @@ def _print(
             say(f"{node.run_id}  {line}")
     if left_out:
         note(f"... and {left_out} more root runs; --limit shows more")
-
-
-def _sorted(snapshot: CatalogueSnapshot) -> list[WorkerEntry]:
-    return sorted(snapshot.workers.values(), key=lambda worker: (worker.host, worker.started_at, worker.pid))

@@ -1,4 +1,4 @@
-"""Keeps an embedded server and worker processes running until it is told to stop."""
+"""Keeps an embedded server, workers and the HTTP API running until it is told to stop."""
 
 from __future__ import annotations
 
@@ -26,30 +26,32 @@ _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class WorkerSlot:
-    """The place of one worker process, which is filled anew when the process has died.
+    """The place of one process, which is filled anew when the process has died.
 
     Args:
         name: for messages.
         command: what is started.
+        essential: whether nothing goes on without it when it cannot be kept alive.
     """
 
-    def __init__(self, name: str, command: Sequence[str]) -> None:
+    def __init__(self, name: str, command: Sequence[str], *, essential: bool = True) -> None:
         self.name = name
         self.command = command
+        self.essential = essential
         self.process: LeashedProcess | None = None
         self.back_off = BackOff()
         self.due_at = 0.0  # monotonic seconds
 
 
 class Supervisor:
-    """Starts the workers, restarts what dies, and ends everything in good order.
+    """Starts the processes, restarts what dies, and ends everything in good order.
 
     Args:
-        slots: the workers.
-        environment: makes the workers' environment for a store's URL.
+        slots: the workers, and the HTTP API.
+        environment: makes their environment for a store's URL.
         store_url: the store's URL, when it is not the embedded server's.
         server: the embedded server, started; None = there is none of ours.
-        drain_s: what workers get after SIGTERM, in seconds.
+        drain_s: what they get after SIGTERM, in seconds.
         on_store: told the store's URL, at the start and whenever it changes.
         note: prints a line.
     """
@@ -65,7 +67,7 @@ class Supervisor:
         on_store: Callable[[str], None],
         note: Callable[[str], None],
     ) -> None:
-        self._slots = slots
+        self._slots = list(slots)
         self._environment = environment
         self._store_url = store_url
         self._server = server
@@ -80,7 +82,7 @@ class Supervisor:
         self._signals = 0
 
     def run(self) -> ExitCode:
-        """Works until SIGINT, SIGTERM or SIGHUP, or until a worker cannot be kept alive.
+        """Works until SIGINT, SIGTERM or SIGHUP, or until an essential process cannot be kept alive.
 
         Returns:
             OK after a signal; PROBLEM if there was no hope left.
@@ -92,14 +94,22 @@ class Supervisor:
                     self._tend_server()
                     for slot in self._slots:
                         self._tend(slot)
-                    hopeless = next((slot for slot in self._slots if slot.back_off.is_hopeless), None)
-                    if hopeless is not None:
-                        self._note(f"{hopeless.name} ends as soon as it is started: see above; giving up")
+                    if not self._goes_on():
                         return ExitCode.PROBLEM
                     self._stop.wait(_POLL_S)
                 return ExitCode.OK
             finally:
                 self._shut_down()
+
+    def _goes_on(self) -> bool:
+        """Whether what cannot be kept alive can be done without; that is then left out."""
+        for slot in [slot for slot in self._slots if slot.back_off.is_hopeless]:
+            verdict = "giving up" if slot.essential else "going on without it"
+            self._note(f"{slot.name} ends as soon as it is started: see above; {verdict}")
+            if slot.essential:
+                return False
+            self._slots.remove(slot)
+        return True
 
     def _tend(self, slot: WorkerSlot) -> None:
         process, now = slot.process, time.monotonic()
@@ -146,7 +156,7 @@ class Supervisor:
             self._move(server.url)
 
     def _move(self, url: str) -> None:
-        """The server's old port was taken: the workers must be told of the new one."""
+        """The server's old port was taken: all must be told of the new one."""
         self._store_url = url
         self._on_store(url)
         for slot in self._slots:
@@ -161,7 +171,7 @@ class Supervisor:
             process.terminate()
         deadline = time.monotonic() + self._drain_s + _AFTER_DRAIN_S
         if running and any(process.exit_code is None for process in running):
-            self._note(f"stopping {len(running)} worker(s); once more to kill them")
+            self._note(f"stopping {len(running)} process(es); once more to kill them")
         while time.monotonic() < deadline and self._signals < 2:
             if all(process.exit_code is not None for process in running):
                 break
@@ -169,7 +179,7 @@ class Supervisor:
         for process in running:
             process.close()
         if self._server is not None:
-            # Last, because workers write to it while they drain.
+            # Last, because the others write to it while they drain.
             self._server.stop()
 
     @contextlib.contextmanager

@@ -11,8 +11,8 @@ from retinue.cli.options import Json
 from retinue.cli.output import age, document, note, problem, reporting, say, table
 
 if TYPE_CHECKING:
-    from retinue.cli.live_workers import LiveWorker
     from retinue.client.connections import Connections
+    from retinue.client.live_workers import LiveWorker
 
 workers = typer.Typer(
     name="workers",
@@ -26,7 +26,7 @@ workers = typer.Typer(
 def list_workers(as_json: Json = False) -> None:
     """List the worker processes, with what they hold and how long their lease lasts without renewal."""
     with reporting(as_json):
-        from retinue.cli.live_workers import read_live_workers
+        from retinue.client.live_workers import read_live_workers
 
         connections = _connections()
         found = read_live_workers(connections.store, connections.link)
@@ -60,7 +60,7 @@ def drain(
     if (name is None) is not everyone:
         raise typer.BadParameter("give either the NAME of one worker or --all")
     with reporting(as_json):
-        from retinue.cli.live_workers import ask, named, read_live_workers
+        from retinue.client.live_workers import ask, named, read_live_workers
 
         connections = _connections()
         everybody = read_live_workers(connections.store, connections.link)

@@ -45,6 +45,7 @@ from retinue.contract import (
     SubagentTerminalState,
     Usage,
     WaitUntil,
+    Webhook,
 )
 
 from .lifecycle import SubagentLifecycle
@@ -95,6 +96,7 @@ __all__ = [
     "SubagentTerminalState",
     "Usage",
     "WaitUntil",
+    "Webhook",
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from retinue.client import answers
 from retinue.client.async_budgeting import AsyncBudgeting
@@ -27,7 +27,7 @@ from retinue.client.reads import (
     is_over,
 )
 from retinue.client.requests import launch_request, parsed_requests
-from retinue.client.scope import Scope
+from retinue.client.scope import Scope, refuse_http
 from retinue.client.tree import SubagentNode, TreeFold
 from retinue.contract import (
     Event,
@@ -50,18 +50,46 @@ class AsyncSubagentLifecycle(AsyncControlling, AsyncDeciding, AsyncDeadLetters, 
     """Mirrors `SubagentLifecycle`, and never blocks its event loop. It may be shared between loops.
 
     Args:
-        session_id, tenant, settings: As for `SubagentLifecycle`.
+        session_id, tenant, settings, url, api_key: As for `SubagentLifecycle`.
     """
 
+    if not TYPE_CHECKING:  # type checkers, and derived classes, have their own __init__ in mind
+
+        def __new__(cls, *_args: object, url: object = None, **_keywords: object) -> Self:
+            if url is None or cls is not AsyncSubagentLifecycle:
+                return super().__new__(cls)
+            from retinue.client.over_http.async_facade import AsyncHttpLifecycle
+
+            return super().__new__(AsyncHttpLifecycle)
+
     def __init__(
-        self, session_id: str | None = None, *, tenant: str = "_", settings: Settings | None = None
+        self,
+        session_id: str | None = None,
+        *,
+        tenant: str = "_",
+        settings: Settings | None = None,
+        url: str | None = None,
+        api_key: str | None = None,
     ) -> None:
+        refuse_http(url, api_key)
         self._calls = AsyncDispatch(Scope.checked(tenant, session_id), settings)
 
     @classmethod
-    def operator(cls, tenant: str = "_", *, settings: Settings | None = None) -> Self:
+    def operator(
+        cls,
+        tenant: str = "_",
+        *,
+        settings: Settings | None = None,
+        url: str | None = None,
+        api_key: str | None = None,
+    ) -> Self:
         """Mirrors `SubagentLifecycle.operator`."""
-        made = cls(tenant=tenant, settings=settings)
+        if url is not None and cls is AsyncSubagentLifecycle:
+            from retinue.client.over_http.async_facade import AsyncHttpLifecycle
+
+            of_api = AsyncHttpLifecycle.operator(tenant, settings=settings, url=url, api_key=api_key)
+            return cast("Self", of_api)
+        made = cls(tenant=tenant, settings=settings, url=url, api_key=api_key)
         made._calls = AsyncDispatch(Scope.checked(tenant, None, is_operator=True), settings)
         return made
 
@@ -114,6 +142,10 @@ class AsyncSubagentLifecycle(AsyncControlling, AsyncDeciding, AsyncDeadLetters, 
         handle = await self.launch(request, **keywords)
         await self._calls.wait_for([handle], clock)
         return await self.result(handle)
+
+    async def handle(self, run_id: object) -> SubagentHandle | None:
+        """Mirrors `SubagentLifecycle.handle`."""
+        return await self._calls.handle(run_id)
 
     async def status(self, handle: object) -> SubagentStatus:
         """Mirrors `SubagentLifecycle.status`."""

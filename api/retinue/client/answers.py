@@ -25,7 +25,7 @@ from retinue.contract import (
 from retinue.store.budgets import budget_status
 from retinue.store.call import RunKey
 from retinue.store.control import CancelReply, InterruptReply
-from retinue.store.reading import Outcome, RunResult, RunView, Steer
+from retinue.store.reading import Outcome, RunOrigin, RunResult, RunView, Steer
 from retinue.store.record import Record
 
 if TYPE_CHECKING:
@@ -74,12 +74,17 @@ def mint(
 
 def handle_of(ring: Keyring, tenant: str, run_id: str, found: RunResult) -> SubagentHandle:
     """The handle of a run that another process may have launched."""
-    record = found.view.record
+    return handle_of_origin(ring, tenant, run_id, RunOrigin(found.view.record, found.request_json))
+
+
+def handle_of_origin(ring: Keyring, tenant: str, run_id: str, origin: RunOrigin) -> SubagentHandle:
+    """As `handle_of`, of the part of a run that it takes."""
+    record = origin.record
     return mint(
         ring,
         tenant,
         record.session_id,
-        Ticket.from_json(found.request_json),
+        Ticket.from_json(origin.request_json),
         run_id=run_id,
         depth=record.depth,
         created_at=record.created_ms / 1000,

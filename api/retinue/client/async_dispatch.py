@@ -18,6 +18,7 @@ from retinue.client.clock import WaitClock
 from retinue.client.dispatch import Dispatch, Slot
 from retinue.client.reads import chunks, places_of
 from retinue.client.scope import Scope, Target
+from retinue.client.seed import LaunchSeed
 from retinue.client.ticket import JoinedThread
 from retinue.client.waited import Awaited, LastOfPart, Views, WaitedRuns
 from retinue.contract import (
@@ -42,10 +43,15 @@ T = TypeVar("T")
 
 
 class AsyncDispatch(Dispatch):
-    """Mirrors `SyncDispatch`."""
+    """Mirrors `SyncDispatch`.
 
-    def __init__(self, scope: Scope, settings: Settings | None) -> None:
+    Args:
+        seed: Of its one launch. None = each launch is a new one.
+    """
+
+    def __init__(self, scope: Scope, settings: Settings | None, seed: LaunchSeed | None = None) -> None:
         super().__init__(scope, settings)
+        self._seed = seed
         self._connected: AsyncConnections | None = None
         self._planner: tuple[AsyncConnections, LaunchPlanner] | None = None
 
@@ -82,6 +88,15 @@ class AsyncDispatch(Dispatch):
         key = target.key if target else scope.run_key(handle)
         view = await self.view(key) if key else None
         return (key, view) if key and view and scope.owns(view.record) else None
+
+    async def handle(self, run_id: object) -> SubagentHandle | None:
+        """Mirrors `SyncDispatch.handle`."""
+        key = self.scope.run_key(run_id)
+        origin = await self.connections().store.run(reading.read_origin(key)) if key else None
+        if key is None or origin is None or not self.scope.owns(origin.record):
+            return None
+        ring = await self.connections().keyring.ring()
+        return answers.handle_of_origin(ring, key.tenant, key.run_id, origin)
 
     async def view(self, key: RunKey) -> RunView | None:
         """Mirrors `SyncDispatch.view`."""
@@ -127,8 +142,14 @@ class AsyncDispatch(Dispatch):
         """Mirrors `SyncDispatch.launch`."""
         connections = self.connections()
         scope = self.scope if letter is None else Scope(self.scope.tenant, letter.session_id)
-        batch = LaunchBatch(requests, scope, thread=thread, replays=letter.run_id if letter else None)
+        replays, seed = letter.run_id if letter else None, self._seed
+        batch = LaunchBatch(requests, scope, thread=thread, replays=replays, seed=seed)
         ring, store = await connections.keyring.ring(), connections.store
+        if seed is not None and seed.is_repeat:
+            for key in batch.run_keys():
+                origin = await store.run(reading.read_origin(key))
+                kept = None if origin else await store.run(reading.read_request(key))
+                batch.recall(ring, key, origin, kept)
         await self._plan(connections, batch)
         while (call := batch.call()) is not None:
             wakeups = () if self.settings.same_server else batch.wakeups()

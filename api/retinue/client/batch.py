@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from retinue.client.answers import handle_of, mint
+from retinue.client.answers import handle_of, handle_of_origin, mint
 from retinue.client.launch_faults import MAY_BE_NEW, refusal
 from retinue.client.parent import ParentBinding
 from retinue.client.requests import request_named
 from retinue.client.scope import Scope
-from retinue.client.ticket import JoinedThread
+from retinue.client.seed import LaunchSeed
+from retinue.client.ticket import JoinedThread, Ticket
 from retinue.contract import (
     ErrorCode,
     Keyring,
@@ -24,11 +25,12 @@ from retinue.contract import (
     new_run_id,
     partition_of,
     request_digest,
+    seeded_run_id,
 )
 from retinue.store import launching
 from retinue.store.call import RunKey, ScriptCall
 from retinue.store.launching import MAX_LAUNCHES, DuplicateCorrelation, Launched, LaunchReply, NewRun, Parent
-from retinue.store.reading import RunResult
+from retinue.store.reading import RunOrigin, RunResult
 from retinue.store.record import WakeUp, WakeUpKind
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class LaunchBatch:
         scope: Who launches.
         thread: The conversation that the only request goes on with. None = each begins one.
         replays: The run whose dead letter the only request stands in. None = it stands in none.
+        seed: What the ids are derived from, for a repeat from elsewhere to have the same. None = new ones.
 
     Raises:
         SubagentLifecycleError: None or too many, nobody to launch for, or requests that do not go together.
@@ -60,6 +63,7 @@ class LaunchBatch:
         *,
         thread: JoinedThread | None = None,
         replays: str | None = None,
+        seed: LaunchSeed | None = None,
     ) -> None:
         if not 1 <= len(requests) <= MAX_LAUNCHES:
             raise SubagentLifecycleError(
@@ -73,14 +77,17 @@ class LaunchBatch:
         self._requests = tuple(requests)
         self._thread = thread
         self._replays = replays
+        self._seed = seed
         self._same_as = _repetitions(requests)
         partition = partition_of(self._tenant, self._session)
         ids: list[str] = []
-        for _ in requests:
+        for at in range(len(requests)):
             if scope.parent is not None and self._parent is not None:
-                at = self._parent
+                call = self._parent
                 child = scope.parent.next_child()
-                ids.append(child_run_id(at.run_id, at.iteration, at.call_index, child))
+                ids.append(child_run_id(call.run_id, call.iteration, call.call_index, child))
+            elif seed is not None:
+                ids.append(seeded_run_id(partition, seed.text, at))
             else:
                 ids.append(new_run_id(partition))
         self._ids = tuple(ids)
@@ -94,6 +101,31 @@ class LaunchBatch:
         """Whether the name at fault may have been advertised since the catalogue was last read."""
         return error.code in MAY_BE_NEW
 
+    def run_keys(self) -> tuple[RunKey, ...]:
+        """The runs as they were or will be launched, in the order of the requests."""
+        return tuple(RunKey(self._tenant, run_id) for run_id in self._ids)
+
+    def recall(self, ring: Keyring, key: RunKey, origin: RunOrigin | None, kept_request: str | None) -> None:
+        """Takes what an earlier attempt at this launch left of one of its runs, if it came that far.
+
+        Args:
+            origin: The run's. None = it was not launched, or has expired.
+            kept_request: Its launch, where only that is kept any more.
+        """
+        at = self._ids.index(key.run_id)
+        if origin is not None:
+            self._handles[at] = handle_of_origin(ring, self._tenant, key.run_id, origin)
+        elif kept_request is not None and self._seed is not None:
+            self._handles[at] = mint(
+                ring,
+                self._tenant,
+                self._session,
+                Ticket.from_json(kept_request),
+                run_id=key.run_id,
+                depth=0,
+                created_at=self._seed.made_at,
+            )
+
     def plan(self, planner: LaunchPlanner, snapshot: CatalogueSnapshot) -> None:
         """Checks each launch against what is advertised.
 
@@ -102,7 +134,7 @@ class LaunchBatch:
         """
         plans: dict[int, Plan] = {}
         for at, request in enumerate(self._requests):
-            if self._same_as[at] != at:
+            if self._same_as[at] != at or at in self._handles:
                 continue
             with request_named(at, len(self._requests)):
                 plans[at] = planner.plan(

@@ -67,6 +67,15 @@ def approval(place: Place) -> ScriptCall[DecisionReply]:
     return asking.approve(place.run, above=place.above, slot=place.slot, decision_id=place.decision_id)
 
 
+def checked_denial(reason: object) -> str:
+    """The reason of a denial, cut to its limit.
+
+    Raises:
+        SubagentLifecycleError: it is no text, or none that a model can read.
+    """
+    return _readable("reason", checked_reason(reason))
+
+
 def denial(reason: object) -> Decide:
     """The call that denies.
 
@@ -74,12 +83,28 @@ def denial(reason: object) -> Decide:
         reason: Its first 500 characters are kept.
 
     Raises:
-        SubagentLifecycleError: it is no text, or none that a model can read.
+        SubagentLifecycleError: as `checked_denial`.
     """
-    text = _readable("reason", checked_reason(reason))
+    text = checked_denial(reason)
     return lambda place: asking.deny(
         place.run, above=place.above, slot=place.slot, decision_id=place.decision_id, reason=text
     )
+
+
+def checked_value(value: object, *, max_bytes: int) -> JsonValue:
+    """An answer as plain JSON values.
+
+    Args:
+        max_bytes: as for `reply`; of a text only `reply` checks it.
+
+    Raises:
+        SubagentLifecycleError: it has no such form.
+    """
+    if isinstance(value, str):
+        return _readable("value", value)
+    # Counted there as ASCII, where a character has at most six times as many bytes.
+    plain = json_object(max_bytes=6 * max_bytes)("value", {"value": value})
+    return cast("dict[str, JsonValue]", plain)["value"]
 
 
 def reply(value: object, *, max_bytes: int) -> Decide:
@@ -92,7 +117,8 @@ def reply(value: object, *, max_bytes: int) -> Decide:
     Raises:
         SubagentLifecycleError: it is neither, or too long.
     """
-    text = _readable("value", value if isinstance(value, str) else _as_json(value, max_bytes))
+    plain = checked_value(value, max_bytes=max_bytes)
+    text = plain if isinstance(plain, str) else _readable("value", json.dumps(plain, ensure_ascii=False))
     size = len(text.encode())
     if size > max_bytes:
         raise SubagentLifecycleError(
@@ -124,12 +150,6 @@ def checked_until(value: object) -> WaitUntil:
         raise SubagentLifecycleError(
             "is nothing to wait for", field="until", limit=f"one of {words}", mend="leave it out for the end"
         ) from None
-
-
-def _as_json(value: object, max_bytes: int) -> str:
-    # Counted there as ASCII, where a character has at most six times as many bytes.
-    plain = json_object(max_bytes=6 * max_bytes)("value", {"value": value})
-    return json.dumps(cast("dict[str, JsonValue]", plain)["value"], ensure_ascii=False)
 
 
 def _readable(field: str, text: str) -> str:

@@ -59,6 +59,7 @@ def check_request(
     _check_blocked_tools(request, toolsets)
     _check_workspace(request, settings)
     _check_on_done(request, snapshot, settings)
+    _check_webhook(request, settings)
 
 
 def known_agent(
@@ -209,6 +210,17 @@ def _check_on_done(request: SubagentLaunchRequest, snapshot: CatalogueSnapshot, 
             field="on_done.queue",
             limit=f"a queue of the application; None = {APPLICATION_QUEUE}",
             mend="name a queue that a worker of the application serves",
+        )
+
+
+def _check_webhook(request: SubagentLaunchRequest, settings: Settings) -> None:
+    asked = request.webhook
+    if asked is not None and not asked.url.startswith("https://") and not settings.http.webhook_allow_http:
+        raise SubagentLifecycleError(
+            "would tell of the run in clear text",
+            field="webhook.url",
+            limit="an https:// URL",
+            mend="use https, or set http.webhook_allow_http of whoever launches and of the API",
         )
 
 

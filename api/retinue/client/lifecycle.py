@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from retinue.client import answers
 from retinue.client.budgeting import Budgeting
@@ -26,7 +26,7 @@ from retinue.client.reads import (
     is_over,
 )
 from retinue.client.requests import launch_request, parsed_requests
-from retinue.client.scope import Scope
+from retinue.client.scope import Scope, refuse_http
 from retinue.client.sync_dispatch import SyncDispatch
 from retinue.client.tree import SubagentNode, TreeFold
 from retinue.contract import (
@@ -56,22 +56,56 @@ class SubagentLifecycle(Controlling, Deciding, DeadLetters, Budgeting, Purging):
         session_id: The session that owns what is launched. None = the running parent's, inside a tool.
         tenant: The session's tenant.
         settings: None = the process's own, read at the first call.
+        url: Root of the HTTP API, for a process without a way to the store. The tenant is then the key's, and
+            no settings are read. None = go to the store itself.
+        api_key: For the API. None = the variable RETINUE_API_KEY; without a key, handles open their runs.
 
     Raises:
-        SubagentLifecycleError: session_id or tenant break their rules. Every call: STORE_UNAVAILABLE
-            within about 3 s where the store does not answer; WRONG_LOOP on the thread of a running event
-            loop.
+        SubagentLifecycleError: session_id, tenant, url or api_key break their rules. Every call:
+            STORE_UNAVAILABLE within about 3 s where the store, or the API, does not answer; WRONG_LOOP on the
+            thread of a running event loop.
     """
 
+    if not TYPE_CHECKING:  # type checkers, and derived classes, have their own __init__ in mind
+
+        def __new__(cls, *_args: object, url: object = None, **_keywords: object) -> Self:
+            if url is None or cls is not SubagentLifecycle:
+                return super().__new__(cls)
+            from retinue.client.over_http.facade import HttpLifecycle
+
+            return super().__new__(HttpLifecycle)
+
     def __init__(
-        self, session_id: str | None = None, *, tenant: str = "_", settings: Settings | None = None
+        self,
+        session_id: str | None = None,
+        *,
+        tenant: str = "_",
+        settings: Settings | None = None,
+        url: str | None = None,
+        api_key: str | None = None,
     ) -> None:
+        refuse_http(url, api_key)
         self._calls = SyncDispatch(Scope.checked(tenant, session_id), settings)
 
     @classmethod
-    def operator(cls, tenant: str = "_", *, settings: Settings | None = None) -> Self:
-        """A facade that may act on every session of the tenant; it launches nothing."""
-        made = cls(tenant=tenant, settings=settings)
+    def operator(
+        cls,
+        tenant: str = "_",
+        *,
+        settings: Settings | None = None,
+        url: str | None = None,
+        api_key: str | None = None,
+    ) -> Self:
+        """A facade that may act on every session of the tenant; it launches nothing.
+
+        Args:
+            tenant, settings, url, api_key: As for the class.
+        """
+        if url is not None and cls is SubagentLifecycle:
+            from retinue.client.over_http.facade import HttpLifecycle
+
+            return cast("Self", HttpLifecycle.operator(tenant, settings=settings, url=url, api_key=api_key))
+        made = cls(tenant=tenant, settings=settings, url=url, api_key=api_key)
         made._calls = SyncDispatch(Scope.checked(tenant, None, is_operator=True), settings)
         return made
 
@@ -95,7 +129,7 @@ class SubagentLifecycle(Controlling, Deciding, DeadLetters, Budgeting, Purging):
 
         Raises:
             SubagentLifecycleError: Names field, limit and mend; nothing was launched. LAUNCH_UNKNOWN: it may
-                have been, and the error's handle tells once the store answers.
+                have been, and the error's handle tells once the store answers; over HTTP it may have none.
         """
         return self._calls.launch([launch_request(request, **keywords)])[0]
 
@@ -166,6 +200,14 @@ class SubagentLifecycle(Controlling, Deciding, DeadLetters, Budgeting, Purging):
         handle = self.launch(request, **keywords)
         self._calls.wait_for([handle], clock)
         return self.result(handle)
+
+    def handle(self, run_id: object) -> SubagentHandle | None:
+        """The handle of a run of which only the id is at hand.
+
+        Returns:
+            None: no run of this session (for an operator: of this tenant) has that id, or not any longer.
+        """
+        return self._calls.handle(run_id)
 
     def status(self, handle: object) -> SubagentStatus:
         """How the run stands now."""

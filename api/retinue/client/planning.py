@@ -157,7 +157,11 @@ class LaunchPlanner:
             work=work_digest(name, request),
             max_tool_calls=limits.max_tool_calls,
             max_tree=limits.max_tree,
-            tells=_tells(request, snapshot.has_stop_hooks(None if document else name)),
+            tells=_tells(
+                request,
+                has_hooks=snapshot.has_stop_hooks(None if document else name),
+                has_endpoints=parent is None and tenant in snapshot.webhook_tenants,
+            ),
         )
         return Plan(new_run, ticket, settings.result_ttl_seconds + settings.conversation_ttl_seconds)
 
@@ -219,8 +223,13 @@ def _narrowing(request: SubagentLaunchRequest) -> str | None:
     return Grant(toolsets=request.allowed_toolsets, blocked_tools=request.blocked_tools).model_dump_json()
 
 
-def _tells(request: SubagentLaunchRequest, has_hooks: bool) -> str:
-    return (Told.TASK if request.on_done else "") + (Told.HOOKS if has_hooks else "")
+def _tells(request: SubagentLaunchRequest, *, has_hooks: bool, has_endpoints: bool) -> str:
+    asked = {
+        Told.TASK: request.on_done is not None,
+        Told.HOOKS: has_hooks,
+        Told.WEBHOOKS: has_endpoints or request.webhook is not None,
+    }
+    return "".join(whom for whom, is_told in asked.items() if is_told)
 
 
 def _lower(asked: int | None, ceiling: int) -> int:

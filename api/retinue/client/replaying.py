@@ -119,4 +119,4 @@ def letter_reads(scope: Scope, limit: object) -> list[ScriptCall[list[DeadLetter
 def newest(found: list[list[DeadLetter]], limit: int) -> tuple[DeadLetter, ...]:
     """The newest letters of all partitions, newest first."""
     letters = [letter for part in found for letter in part]
-    return tuple(sorted(letters, key=lambda letter: -letter.ended_at)[:limit])
+    return tuple(sorted(letters, key=lambda letter: (letter.ended_at, letter.run_id), reverse=True)[:limit])

@@ -120,3 +120,19 @@ class Scope:
 
     def _covers(self, session_id: str) -> bool:
         return self.is_operator or (self.session_id is not None and self.session_id == session_id)
+
+
+def refuse_http(url: object, api_key: object) -> None:
+    """Refuses what a facade that goes to the store itself has no use for.
+
+    Raises:
+        SubagentLifecycleError: A key without a url; or both, for a class that cannot use them.
+    """
+    if url is not None:
+        raise SubagentLifecycleError(
+            "is given to a class derived from the facade that goes to the store itself",
+            field="url",
+            mend="derive from retinue.client.over_http.HttpLifecycle or AsyncHttpLifecycle",
+        )
+    if api_key is not None:
+        raise SubagentLifecycleError("is given without a url", field="api_key", mend="give the API's url too")

@@ -85,6 +85,15 @@ class SyncDispatch(Dispatch):
         view = self.view(key) if key else None
         return (key, view) if key and view and scope.owns(view.record) else None
 
+    def handle(self, run_id: object) -> SubagentHandle | None:
+        """The handle of a run of this scope by its bare id; None = there is none (any more)."""
+        key = self.scope.run_key(run_id)
+        origin = self.connections().store.run(reading.read_origin(key)) if key else None
+        if key is None or origin is None or not self.scope.owns(origin.record):
+            return None
+        ring = self.connections().keyring.ring()
+        return answers.handle_of_origin(ring, key.tenant, key.run_id, origin)
+
     def view(self, key: RunKey) -> RunView | None:
         """A run's record."""
         return self.connections().store.run(reading.read_status(key))

@@ -127,6 +127,12 @@ def metadata_in(ticket_json: str) -> Mapping[str, JsonValue]:
     return json.loads(ticket_json)["request"].get("metadata", {})
 
 
+def webhook_url_in(ticket_json: str) -> str | None:
+    """The URL of the webhook in a stored ticket's request; None = it has none of its own."""
+    webhook = json.loads(ticket_json)["request"].get("webhook")
+    return None if webhook is None else webhook["url"]
+
+
 def _inheritance(value: Any) -> Inheritance | None:
     if value is None:
         return None

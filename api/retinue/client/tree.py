@@ -8,6 +8,7 @@ from typing import Any
 
 from retinue.client.answers import usage_of
 from retinue.contract import Event, EventType, Phase, SubagentState, Usage
+from retinue.contract.records import record_of
 from retinue.store.reading import RunView
 
 
@@ -22,7 +23,8 @@ class SubagentNode:
     phase: Phase = Phase.NONE
     depth: int = 0  # the root's is 0
     usage: Usage | None = None  # of the run itself, without its children; None = unknown
-    path: str = field(default="0/", repr=False)  # numbers from the root down
+    # Numbers from the root down; the order of nodes tells it.
+    path: str = field(default="0/", repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -35,6 +37,15 @@ class SubagentNode:
             "depth": self.depth,
             "usage": None if self.usage is None else self.usage.to_dict(),
         }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> SubagentNode:
+        """The node that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+        return record_of(cls, value, state=SubagentState, phase=Phase, usage=Usage.from_dict)
 
 
 class TreeFold:

@@ -61,6 +61,7 @@ class WorkerEntry:
         slots: Runs at a time.
         name: Celery's name of it, such as celery@host; another process may bear the same.
         draining: It takes no more work, and ends once it has handed back what it holds.
+        answers_canaries: It knows the canary's task; an older release would drop it as none of ours.
     """
 
     process: str
@@ -73,6 +74,7 @@ class WorkerEntry:
     slots: int = 0
     name: str = ""
     draining: bool = False
+    answers_canaries: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +99,16 @@ class AgentEntry:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueSnapshot:
-    """All of it at one time, by name; of the workers only those that live."""
+    """All of it at one time, by name; of the workers only those that live.
+
+    `webhook_tenants`: those that have endpoints to be told of their root runs' ends.
+    """
 
     workers: Mapping[str, WorkerEntry]
     agents: Mapping[str, AgentEntry]
     toolsets: Mapping[str, tuple[str, ...]]
     providers: frozenset[str]
+    webhook_tenants: frozenset[str] = frozenset()
 
     @property
     def is_empty(self) -> bool:
@@ -163,7 +169,10 @@ def read_leases(processes: Sequence[str]) -> CommandCall[frozenset[str]]:
 
 
 def read_names() -> CommandCall[dict[str, dict[str, Any]]]:
-    """Every remembered name (`agent:`, `toolset:`, `provider:`) with what was said of it, where readable."""
+    """Every remembered name with what was said of it, where that is readable.
+
+    Names begin with `agent:`, `toolset:`, `provider:` or `webhooks:`.
+    """
 
     def parse(reply: Any) -> dict[str, dict[str, Any]]:
         found = {name: _object(raw) for name, raw in _fields(reply).items()}
@@ -185,6 +194,7 @@ def snapshot_of(
     agents: dict[str, AgentEntry] = {}
     toolsets: dict[str, tuple[str, ...]] = {}
     providers: set[str] = set()
+    webhook_tenants: set[str] = set()
     for key, value in names.items():
         kind, _, name = key.partition(":")
         seen = value.get("last_seen")
@@ -201,11 +211,13 @@ def snapshot_of(
                     toolsets[name] = _TOOLS.validate_python(value.get("tools", ()))
                 case "provider":
                     providers.add(name)
+                case "webhooks":
+                    webhook_tenants.add(name)
                 case _:
                     continue  # of a newer version
         except ValidationError:
             _say_unreadable(key)
-    return CatalogueSnapshot(workers, agents, toolsets, frozenset(providers))
+    return CatalogueSnapshot(workers, agents, toolsets, frozenset(providers), frozenset(webhook_tenants))
 
 
 def advertise_command(
@@ -242,6 +254,22 @@ async def advertise(
     old = [name for name, value in names.items() if _is_old(value, now)]
     if old:
         await link.execute("HDEL", keys.CATALOGUE, *old[:MOST_TRIMMED])
+
+
+def advertise_webhooks(tenants: Sequence[str], now: float) -> CommandCall[None]:
+    """Says that tenants, at least one, have endpoints of webhooks, so that launches mark their runs.
+
+    Args:
+        now: Epoch seconds.
+    """
+    seen = json.dumps({"last_seen": now})
+    pairs = [word for tenant in tenants for word in (f"webhooks:{tenant}", seen)]
+    return CommandCall(("HSET", keys.CATALOGUE, *pairs), lambda _: None)
+
+
+def withdraw_webhooks(tenant: str) -> CommandCall[None]:
+    """Says that a tenant has no endpoint any more."""
+    return CommandCall(("HDEL", keys.CATALOGUE, f"webhooks:{tenant}"), lambda _: None)
 
 
 async def withdraw(link: AsyncExecutes, process: str) -> None:

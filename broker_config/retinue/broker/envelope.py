@@ -21,6 +21,9 @@ from kombu.transport import virtual
 from retinue.contract.ids import task_id
 from retinue.store.record import WakeUpKind
 
+CANARY_TASK: Final = "retinue.canary"
+"""The task of a message that only asks whether somebody takes what comes to a queue."""
+
 _PLACE: Final = re.compile(r'"@(\w+)@"')
 
 
@@ -94,6 +97,31 @@ class EnvelopeTemplate:
             "queue": json.dumps(queue),
             "priority": str(priority),
         }
+        return self._with(values)
+
+    def canary(self, nonce: str, queue: str) -> bytes:
+        """The message of a canary, ready for the broker; it names no run.
+
+        Args:
+            nonce: Of letters, digits and hyphens; by it the answer is found.
+            queue: Where it is going to be pushed.
+        """
+        body = f'[["{nonce}"]{self.body_end}'
+        return self._with(
+            {
+                "body": f'"{base64.b64encode(body.encode()).decode()}"',
+                "task": f'"{CANARY_TASK}"',
+                "id": f'"{nonce}"',
+                "shadow": "null",
+                "root": f'"{nonce}"',
+                "parent": "null",
+                "run": '"canary"',
+                "queue": json.dumps(queue),
+                "priority": "0",
+            }
+        )
+
+    def _with(self, values: dict[str, str]) -> bytes:
         parts = [self.texts[0]]
         for place, text in zip(self.places, self.texts[1:], strict=True):
             parts += (values[place], text)

@@ -34,7 +34,15 @@ async def run_pipeline(link: Pipelines, commands: Sequence[tuple[Any, ...]]) -> 
     Raises:
         StoreError: The server could not be asked, or refused one of them.
     """
-    replies = await link.pipeline(commands)
+    return checked_replies(await link.pipeline(commands))
+
+
+def checked_replies(replies: list[Any]) -> list[Any]:
+    """The replies of a pipeline.
+
+    Raises:
+        StoreError: The server refused one of the commands.
+    """
     for reply in replies:
         if isinstance(reply, Exception):
             raise reply

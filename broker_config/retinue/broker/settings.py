@@ -27,6 +27,7 @@ from pydantic_settings import (
 
 from retinue.broker.addresses import for_kombu, for_links, place
 from retinue.broker.durability import Durability
+from retinue.broker.http_settings import HttpSettings
 from retinue.broker.provider_settings import LlmOverride, PriceSettings, ProviderSettings, with_openai
 from retinue.broker.running_store import running_store_url
 from retinue.broker.settings_faults import fault_of_file, first_fault, misspelt_variables
@@ -212,6 +213,7 @@ class Settings(BaseSettings):
         default=10.0, description="How long one call of a hook is waited for, in seconds."
     )
 
+    http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP API and its page.")
     flower_port: int = Field(default=5555, ge=1, le=65_535, description="Port of `retinue flower`.")
     flower_user: str | None = Field(
         default=None, description="Name to log in to Flower with. None = no log-in."

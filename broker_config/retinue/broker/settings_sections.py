@@ -21,14 +21,14 @@ from retinue.contract import Budget, OnSpent, SubagentLifecycleError
 _HANDLE_SECRET_MIN_CHARS = 32
 
 
-def _split_commas(value: object) -> object:
+def split_commas(value: object) -> object:
     """Read `a, b` from a variable as two names; a list is left alone."""
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
     return value
 
 
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_commas)]
 """A list of names: a TOML array, or text with commas in a variable."""
 
 

@@ -32,6 +32,7 @@ from .ids import (
     parse_task_id,
     partition_of,
     partition_of_run,
+    seeded_run_id,
     task_id,
     validate_agent_name,
     validate_session,
@@ -61,6 +62,7 @@ from .limits import (
     TENANT_MAX_CHARS,
     TIMEOUT_MAX_SECONDS,
     TOKENS_MAX,
+    URL_MAX_CHARS,
     USD_MAX,
     WORKING_DIRECTORY_MAX_CHARS,
 )
@@ -81,6 +83,7 @@ from .request import (
     OnParentEnd,
     Priority,
     SubagentLaunchRequest,
+    Webhook,
     request_digest,
 )
 from .result import SubagentResult, bound_text
@@ -96,6 +99,7 @@ from .status import (
     SubagentTerminalState,
 )
 from .usage import Usage
+from .web_url import web_url
 
 __all__ = [
     "AGENT_NAME_MAX_CHARS",
@@ -128,6 +132,7 @@ __all__ = [
     "TIMEOUT_MAX_SECONDS",
     "TOKENS_MAX",
     "TRANSITIONS",
+    "URL_MAX_CHARS",
     "USD_MAX",
     "WORKING_DIRECTORY_MAX_CHARS",
     "AgentSpecError",
@@ -178,6 +183,7 @@ __all__ = [
     "SubagentTerminalState",
     "Usage",
     "WaitUntil",
+    "Webhook",
     "bound_text",
     "canonical_json",
     "child_run_id",
@@ -194,10 +200,12 @@ __all__ = [
     "public_amount",
     "request_digest",
     "request_id",
+    "seeded_run_id",
     "server_tools",
     "task_id",
     "validate_agent_name",
     "validate_session",
     "validate_tenant",
+    "web_url",
     "whole_units",
 ]

@@ -14,6 +14,7 @@ from .checked import Checked
 from .checks import Check, choice, count, optional, seconds, type_fault
 from .errors import SubagentLifecycleError
 from .limits import COUNT_MAX, TOKENS_MAX, USD_MAX
+from .records import parsed, record_of
 
 _MICRO: Final = 1_000_000
 _MILLI: Final = 1_000
@@ -123,6 +124,15 @@ class BudgetCap:
         """Plain JSON values."""
         return {"limit": self.limit, "used": self.used, "held": self.held, "left": self.left}
 
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> BudgetCap:
+        """The cap that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+        return record_of(cls, value)
+
 
 @dataclass(frozen=True, slots=True)
 class BudgetStatus:
@@ -139,3 +149,17 @@ class BudgetStatus:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: each cap by its name, and `on_spent`."""
         return {**{name: cap.to_dict() for name, cap in self.caps.items()}, "on_spent": self.on_spent.value}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> BudgetStatus:
+        """The status that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+
+        def make(given: Mapping[str, Any]) -> BudgetStatus:
+            caps = {name: BudgetCap.from_dict(given[name]) for name in CAP_CHECKS if name in given}
+            return cls(caps, OnSpent(given["on_spent"]))
+
+        return parsed(cls, value, make)

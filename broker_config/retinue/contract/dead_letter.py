@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .canonical import canonical_json
 from .classification import ErrorClassification
+from .records import parsed, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +26,8 @@ class DeadLetter:
     ended_at: float  # epoch seconds
     root_id: str  # its own id for a root
     parent_id: str | None  # None = a root, which can be replayed
-    launch_json: str | None = field(default=None, repr=False)  # as stored; None in a list
+    # As stored, or what to_dict() told of it; None in a list.
+    launch_json: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def request(self) -> dict[str, Any] | None:
@@ -45,3 +49,20 @@ class DeadLetter:
             "parent_id": self.parent_id,
             "request": self.request,
         }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> DeadLetter:
+        """The letter that to_dict() described, with its request, if that was told.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+
+        def make(given: Mapping[str, Any]) -> DeadLetter:
+            request = given.get("request")
+            launch_json = None if request is None else canonical_json({"request": request})
+            return record_of(
+                cls, {**given, "launch_json": launch_json}, error_classification=ErrorClassification
+            )
+
+        return parsed(cls, value, make)

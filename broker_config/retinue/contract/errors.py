@@ -45,6 +45,10 @@ class ErrorCode(StrEnum):
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
     LAUNCH_UNKNOWN = "LAUNCH_UNKNOWN"  # may have happened: `handle` tells, once the store answers
     WRONG_LOOP = "WRONG_LOOP"  # a sync call on a running event loop
+    # Only over HTTP:
+    UNAUTHENTICATED = "UNAUTHENTICATED"  # no key, or one that the API does not know (any more)
+    FORBIDDEN = "FORBIDDEN"  # the key lacks the scope
+    RATE_LIMITED = "RATE_LIMITED"  # the key has asked too often
 
 
 class RetinueError(Exception):

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from .errors import StoreReplyError
+from .records import parsed
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -118,3 +119,12 @@ class Event(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; ``at`` in ISO 8601."""
         return self.model_dump(mode="json")
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Event:
+        """The event that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none, or of a type that this release does not know.
+        """
+        return parsed(cls, value, cls.model_validate)

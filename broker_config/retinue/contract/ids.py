@@ -42,6 +42,22 @@ def new_run_id(partition: int) -> str:
     return _run_id(partition, secrets.token_bytes(16))
 
 
+def seeded_run_id(partition: int, seed: str, n: int) -> str:
+    """The id of a root run, derived from what its launch is known by.
+
+    Whoever launches again with the same seed gets the same id, so the run is not started twice.
+
+    Args:
+        partition: 0 to 63.
+        seed: Of the launch; never used for another one.
+        n: The run within the launch.
+
+    Raises:
+        ValueError: the partition is not within 0 to 63.
+    """
+    return _run_id(partition, hashlib.sha256(f"{seed}:{n}".encode()).digest()[:16])
+
+
 def child_run_id(parent_id: str, iteration: int, index: int, n: int) -> str:
     """The id of a child, derived from where it is launched, in its parent's partition.
 

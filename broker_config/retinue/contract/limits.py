@@ -26,6 +26,7 @@ CORRELATION_ID_MAX_CHARS: Final = 200
 SESSION_ID_MAX_CHARS: Final = 128
 TENANT_MAX_CHARS: Final = 64
 WORKING_DIRECTORY_MAX_CHARS: Final = 1_024
+URL_MAX_CHARS: Final = 2_048  # of a webhook
 
 TIMEOUT_MAX_SECONDS: Final = 315_360_000.0  # ten years: deadlines in ms stay exact in a Lua number
 COUNT_MAX: Final = 1_000_000  # of any count that a request may set

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from .ids import is_run_id
+from .records import record_of
 
 
 class RequestKind(StrEnum):
@@ -76,6 +77,15 @@ class PendingRequest:
             "audience": self.audience.value,
         }
 
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> PendingRequest:
+        """The request that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+        return record_of(cls, value, kind=RequestKind, audience=Audience)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubagentDecision:
@@ -92,6 +102,15 @@ class SubagentDecision:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {"accepted": self.accepted, "reason": None if self.reason is None else self.reason.value}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> SubagentDecision:
+        """The decision that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+        return record_of(cls, value, reason=DecisionRefusal)
 
 
 def request_id(run_id: str, slot: str) -> str:

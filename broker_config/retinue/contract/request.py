@@ -27,6 +27,7 @@ from .limits import (
     NAME_MAX_CHARS,
 )
 from .output_schema import output_schema
+from .web_url import web_url
 
 
 class OnDuplicate(StrEnum):
@@ -63,6 +64,14 @@ class OnDone(Checked):
 
     task: str  # its registered name; must be allow-listed in the settings
     queue: str | None = None  # None = the application's default queue
+
+
+class Webhook(Checked):
+    """Where the HTTP API's processes post that the run has ended, at least once, signed for its tenant."""
+
+    checks: ClassVar[Mapping[str, Check]] = {"url": web_url}
+
+    url: str = Field(repr=False)  # https://, and no private address, unless the settings allow it
 
 
 class LaunchLimits(Checked):
@@ -131,6 +140,7 @@ class SubagentLaunchRequest(Checked):
         "on_duplicate": choice(OnDuplicate),
         "on_parent_end": choice(OnParentEnd),
         "on_done": nested(OnDone),
+        "webhook": nested(Webhook),
     }
 
     goal: str = Field(repr=False)
@@ -158,6 +168,7 @@ class SubagentLaunchRequest(Checked):
     on_duplicate: OnDuplicate = OnDuplicate.RAISE
     on_parent_end: OnParentEnd = OnParentEnd.CANCEL
     on_done: OnDone | None = None
+    webhook: Webhook | None = None
 
     @classmethod
     def parse(cls, value: object = None, /, **fields: object) -> SubagentLaunchRequest:

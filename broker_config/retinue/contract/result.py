@@ -14,6 +14,7 @@ from .classification import ErrorClassification
 from .errors import SubagentLifecycleError
 from .handle import SubagentHandle, coerce_handle
 from .limits import ERROR_MAX_CHARS, PAYLOAD_MAX_BYTES, SUMMARY_MAX_CHARS
+from .records import parsed, record_of
 from .states import TERMINAL_STATES, SubagentState
 from .status import SteerReceipt
 
@@ -174,6 +175,31 @@ class SubagentResult:
             "metadata": dict(self.metadata),
             "steers": [receipt.to_dict() for receipt in self.steers],
         }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> SubagentResult:
+        """The result that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none, or not what its result_hash was taken of.
+        """
+
+        def make(given: Mapping[str, Any]) -> SubagentResult:
+            return record_of(
+                cls,
+                given,
+                handle=SubagentHandle.from_dict,
+                terminal_state=SubagentState,
+                error_classification=ErrorClassification,
+                steers=lambda receipts: tuple(map(SteerReceipt.from_dict, receipts)),
+            )
+
+        made = parsed(cls, value, make)
+        if made.result_hash is not None and made.compute_result_hash() != made.result_hash:
+            raise SubagentLifecycleError(
+                "is not what its hash was taken of", field="result_hash", mend="ask for the result again"
+            )
+        return made
 
     def compute_result_hash(self) -> str:
         """SHA-256, in hex, of to_dict() without result_hash, as ``json.dumps(..., sort_keys=True)``.

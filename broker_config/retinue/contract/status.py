@@ -14,6 +14,7 @@ from typing import Any
 from .budget import BudgetStatus
 from .classification import ErrorClassification
 from .handle import SubagentHandle, coerce_handle
+from .records import record_of
 from .states import Phase, SubagentState
 from .usage import Usage
 
@@ -79,6 +80,24 @@ class SubagentStatus:
             "budget": None if self.budget is None else self.budget.to_dict(),
         }
 
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> SubagentStatus:
+        """The status that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+        return record_of(
+            cls,
+            value,
+            handle=SubagentHandle.from_dict,
+            state=SubagentState,
+            phase=Phase,
+            usage=Usage.from_dict,
+            tree_usage=Usage.from_dict,
+            budget=BudgetStatus.from_dict,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubagentTerminalState:
@@ -110,6 +129,15 @@ class SubagentTerminalState:
             "diagnostic": self.diagnostic,
         }
 
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> SubagentTerminalState:
+        """The state that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+        return record_of(cls, value, handle=SubagentHandle.from_dict, state=SubagentState)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubagentCancelResult:
@@ -136,6 +164,15 @@ class SubagentCancelResult:
             "unsupported": self.unsupported,
         }
 
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> SubagentCancelResult:
+        """The answer that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+        return record_of(cls, value, state=SubagentState)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubagentPurgeResult:
@@ -160,6 +197,15 @@ class SubagentPurgeResult:
             "unknown_handle": self.unknown_handle,
         }
 
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> SubagentPurgeResult:
+        """The answer that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+        return record_of(cls, value)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubagentReconnectResult:
@@ -181,6 +227,15 @@ class SubagentReconnectResult:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {"connected": self.connected, "state": self.state.value, "diagnostic": self.diagnostic}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> SubagentReconnectResult:
+        """The answer that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+        return record_of(cls, value, state=SubagentState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +260,15 @@ class SteerReceipt:
             "iteration": self.iteration,
             "text": self.text,
         }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> SteerReceipt:
+        """The receipt that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+        return record_of(cls, value, state=SteerState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +295,15 @@ class BudgetRaise:
             "unknown_handle": self.unknown_handle,
             "already_terminal": self.already_terminal,
         }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> BudgetRaise:
+        """The answer that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+        return record_of(cls, value, budget=BudgetStatus.from_dict)
 
 
 def _handle_dict(handle: SubagentHandle | None) -> dict[str, Any] | None:

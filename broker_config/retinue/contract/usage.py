@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .records import record_of
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
@@ -66,3 +68,12 @@ class Usage:
             "attempts": self.attempts,
             "cost_usd": self.cost_usd,
         }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Usage:
+        """The usage that to_dict() described.
+
+        Raises:
+            SubagentLifecycleError: It is none.
+        """
+        return record_of(cls, value)

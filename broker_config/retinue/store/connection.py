@@ -8,7 +8,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from retinue.contract.errors import StoreUnavailableError
 from retinue.store import keepalive, wire
@@ -143,8 +143,8 @@ class Connection(asyncio.Protocol):
                 future.set_exception(kind(*reason.args))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are none of asyncio's classes, and do the same.
+        self._transport = cast("asyncio.Transport", transport)
         opened = transport.get_extra_info("socket")
         self._ear = Ear(opened.fileno())
         if opened.family != getattr(socket, "AF_UNIX", None):

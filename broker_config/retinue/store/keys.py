@@ -30,11 +30,13 @@
 | T tree:<root>:bw | zset, ms since | "path id" of runs that wait for others' reservations | empties itself |
 | T tree:<root>:bs | zset, score 0 | "path id" of runs that wait for a raise | empties itself |
 | T tree:<root>:live | zset, score 0 | "path id" of live runs; by text, parents first | empties itself |
+| T tree:<root>:heard | string, PX | somebody listens to news that are not kept | LISTENING_MS, renewed |
 | T tree:<root>:ask | zset, score 0 | "path id" of runs that ask something | empties itself |
+| T trees | zset | root of a tree with live runs -> its launch, ms | empties itself |
 | T corr:<digest> | string | run id of a (session, correlation id) | none while live, then result_ttl |
 | T dead | zset | runs that were given up -> when, ms | a week from the last; the newest 1,000 |
 | T dead:<id> | hash | the letter: fields of its record, and req, its launch as JSON | a week |
-| T out:<id> | hash | letter of an ended run: its record; to:d, to:s who is to be told | until told, a week |
+| T out:<id> | hash | letter of an ended run: its record; to:<who> is to be told | until told, a week |
 | T out:<id>:req | string | its launch, JSON | as the letter |
 | T sess:<session> | zset | root runs by creation, ms | renewed by each launch, which drops expired ones |
 | P tenants | zset | tenant -> ms of its last launch, to find a revoked run's | each 30 days |
@@ -45,10 +47,23 @@
 | P own:<process> | set | tenant/run claimed by a process | empties itself; a dead owner's by the reaper |
 | retinue:lease:<process> | string, PX | a process's sign of life | lease_seconds, renewed by its sidecar |
 | retinue:drain:<process> | string | a process was asked to drain | an hour |
+| retinue:canary:<nonce> | string, PX | who took a canary, or is full; of a process: what it is asked | 15 s |
 | retinue:workers | hash | process -> what it advertises, JSON | removed by its owner or the reaper |
 | retinue:gone | zset | process -> when it was removed there, epoch s | an hour; trimmed by the next |
 | retinue:catalogue | hash | name -> what was last advertised, JSON | ignored after 30 days |
 | retinue:keyring | hash | key id -> handle key, JSON | for good |
+| retinue:{http}:apikeys | hash | id -> API key without its secret, JSON; !id -> revoked, ms | for good |
+| retinue:{http}:rate:<whom> | string, PX | us from when a whole minute's requests are free | until then |
+| retinue:once:{<digest>} | hash | a request with an Idempotency-Key (begin_request.lua) | 24 h |
+| retinue:{webhooks}:tenants | set | tenants that have endpoints | until they have none |
+| retinue:{webhooks}:of:<tenant> | zset | a tenant's endpoints by creation, ms | until they are deleted |
+| retinue:{webhooks}:at:<tenant>:<endpoint> | hash | an endpoint (fields below) | until it is deleted |
+| retinue:{webhooks}:msg:<tenant>:<delivery> | hash | a delivery (fields below) | a week from its change |
+| retinue:{webhooks}:log:<tenant>:<endpoint> | zset | its deliveries -> queued, ms | a week from the last |
+| retinue:{webhooks}:over:<tenant>:<endpoint> | zset | those that are over -> since, ms | as its log |
+| retinue:{webhooks}:lane:<tenant>:<lane> | zset | pending ones to one place -> due, ms | empties itself |
+| retinue:{webhooks}:due | zset | tenant/lane -> ms from when it may be taken | empties itself |
+| retinue:{webhooks}:held | hash | tenant/lane -> token of who works on it | as its place in due |
 | retinue:reaper | string, PX | the elected reaper's process id | lease_seconds |
 | retinue:provider:{<name>} | hash | rl/tl requests, tokens left, at; nb closed until, nd for | until full |
 | retinue:provider:{<name>}:held | zset | process:place -> held until, ms | HELD_MS from the last |
@@ -79,7 +94,16 @@ above) and hs since when, ms: the deadline stands still, mtc most tool calls (ab
 at and above it that have a budget (absent: none; accounts stand in the tree's), rin/rout/rus its open
 reservation (input tokens, output tokens, micro-USD), nin/nout/nus what it waits to reserve, bta
 iteration:how many of its calls budgets allow, mxt most runs ever below it, wd digest of its work (absent:
-none), tl who is to be told of its end: d the application's task, s hooks (absent: nobody).
+none), tl who is to be told of its end: d the application's task, s hooks, w webhooks (absent: nobody).
+
+Endpoint fields: ul URL, ds description, cr created ms, st on or off, why it is off, sec what signs, old what
+signed before and signs too until till, ms; of the endpoint per-run, which stands for runs' own webhooks, only
+what signs.
+
+Delivery fields: ep endpoint or per-run, ln lane, ul URL of a run's own webhook, run, sess, ag, par, rs, cls,
+fi the run's id, session, agent, parent, state, error class and end ms, st p pending, d delivered, f failed, n
+attempts, qd queued ms, nx next attempt ms, la last attempt ms, code status that was answered, dur how long
+that took, ms, err what went wrong, tok token of who makes it.
 """
 
 from __future__ import annotations
@@ -94,6 +118,10 @@ GONE = "retinue:gone"
 CATALOGUE = "retinue:catalogue"
 KEYRING = "retinue:keyring"
 REAPER = "retinue:reaper"
+WEBHOOKS = "retinue:{webhooks}:"
+"""The prefix of all that concerns webhooks: one slot, for one index tells which tenant's are due."""
+API_KEYS = "retinue:{http}:apikeys"
+"""Shares its slot with what the limits of requests are counted in: both are looked at in one script."""
 BARRIER_CHANNEL = "retinue:barrier"
 """A channel without listeners: what is published there is only to go through replication."""
 
@@ -129,6 +157,26 @@ def session(tenant: str, session_id: str) -> str:
 
 def tree_events(tenant: str, root_id: str) -> str:
     return tenant_prefix(tenant, partition_of_run(root_id)) + "tree:" + root_id + ":ev"
+
+
+def listened(tenant: str, root_id: str) -> str:
+    """Where it stands that somebody listens to a tree's news."""
+    return tenant_prefix(tenant, partition_of_run(root_id)) + "tree:" + root_id + ":heard"
+
+
+def news_channel(tenant: str, root_id: str) -> str:
+    """Where news of a tree that are not kept are published while somebody listens."""
+    return tenant_prefix(tenant, partition_of_run(root_id)) + "tree:" + root_id + ":news"
+
+
+def live_trees(tenant: str, partition: int) -> str:
+    """The roots of a tenant's trees that have live runs, in one partition."""
+    return tenant_prefix(tenant, partition) + "trees"
+
+
+def live_runs(tenant: str, root_id: str) -> str:
+    """A tree's live runs."""
+    return tenant_prefix(tenant, partition_of_run(root_id)) + "tree:" + root_id + ":live"
 
 
 def thread(tenant: str, run_id: str, thread_id: str) -> str:
@@ -186,6 +234,11 @@ def drain(process: str) -> str:
     return f"retinue:drain:{process}"
 
 
+def canary(name: str) -> str:
+    """Where a canary's answer stands, by its nonce; by a process's id, which canaries it is asked of."""
+    return f"retinue:canary:{name}"
+
+
 def due(partition: int) -> str:
     return partition_prefix(partition) + "due"
 
@@ -204,6 +257,33 @@ def queues(partition: int) -> str:
 
 def owned(partition: int, process: str) -> str:
     return partition_prefix(partition) + "own:" + process
+
+
+def request_rate(whom: str) -> str:
+    """What a caller of the HTTP API has asked lately."""
+    return "retinue:{http}:rate:" + whom
+
+
+def once(digest: str) -> str:
+    """What is known of a request that is to be done once."""
+    return f"retinue:once:{{{digest}}}"
+
+
+def webhook_endpoints(tenant: str) -> str:
+    return f"{WEBHOOKS}of:{tenant}"
+
+
+def webhook_endpoint(tenant: str, webhook_id: str) -> str:
+    return f"{WEBHOOKS}at:{tenant}:{webhook_id}"
+
+
+def webhook_log(tenant: str, webhook_id: str) -> str:
+    """The deliveries of an endpoint, pending ones and others."""
+    return f"{WEBHOOKS}log:{tenant}:{webhook_id}"
+
+
+def webhook_message(tenant: str, delivery_id: str) -> str:
+    return f"{WEBHOOKS}msg:{tenant}:{delivery_id}"
 
 
 def provider_places(provider: str) -> tuple[str, str, str, str]:

@@ -22,6 +22,7 @@ class Told(StrEnum):
 
     TASK = "d"  # the application's task that its launch names in `on_done`
     HOOKS = "s"  # hooks of a worker
+    WEBHOOKS = "w"  # endpoints of its tenant, and the one that its launch names in `webhook`
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,28 @@ def read_result(run: RunKey) -> ScriptCall[RunResult | None]:
     return on_run("read", run, ("result",), _result)
 
 
+@dataclass(frozen=True, slots=True)
+class RunOrigin:
+    """What a run's handle is made of.
+
+    Args:
+        record: Its session, depth and creation only.
+        request_json: As launched.
+    """
+
+    record: Record
+    request_json: str
+
+
+def read_origin(run: RunKey) -> ScriptCall[RunOrigin | None]:
+    """What a run's handle is made of; None = there is none (any more)."""
+
+    def parse(reply: Any) -> RunOrigin | None:
+        return RunOrigin(Record(mapping(reply[0])), text(reply[1])) if reply else None
+
+    return on_run("read", run, ("origin",), parse)
+
+
 def read_events(tenant: str, root_id: str, *, after: int = 0, limit: int = 1000) -> CommandCall[list[Event]]:
     """The events of a tree whose sequence is above `after` (the first has 1), at most `limit`."""
 
@@ -117,6 +139,19 @@ def read_events(tenant: str, root_id: str, *, after: int = 0, limit: int = 1000)
 def read_thread(tenant: str, run_id: str, thread_id: str) -> CommandCall[list[str]]:
     """The messages of a thread, JSON fragments in the model API's format."""
     return CommandCall(("LRANGE", keys.thread(tenant, run_id, thread_id), 0, -1), texts)
+
+
+def count_messages(tenant: str, run_id: str, thread_id: str) -> CommandCall[int]:
+    """How many messages a thread has; 0 = it is not kept (any more)."""
+    return CommandCall(("LLEN", keys.thread(tenant, run_id, thread_id)), int)
+
+
+def read_messages(
+    tenant: str, run_id: str, thread_id: str, *, place: int, most: int
+) -> CommandCall[list[str]]:
+    """Some messages of a thread: so many from a place on, the first has 0."""
+    key = keys.thread(tenant, run_id, thread_id)
+    return CommandCall(("LRANGE", key, place, place + most - 1), texts)
 
 
 def read_request(run: RunKey) -> CommandCall[str | None]:

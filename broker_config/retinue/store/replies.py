@@ -115,11 +115,13 @@ class Passed:
         iteration: Of this request, from 1 on.
         messages: The results that joined the thread, in request order.
         steers: Texts that wait to be seen, oldest first.
+        is_heard: Somebody listens to what the model writes.
     """
 
     iteration: int
     messages: list[str]
     steers: list[str]
+    is_heard: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,8 @@ def boundary(
     def parse(reply: Any) -> Passed | Stopped | Paused | Spent | Unpriced | Stale:
         match text(reply[0]):
             case "GO":
-                return Passed(int(reply[1]), texts(reply[2]), [json.loads(steer) for steer in reply[3]])
+                steers = [json.loads(steer) for steer in reply[3]]
+                return Passed(int(reply[1]), texts(reply[2]), steers, is_heard=reply[4] == 1)
             case "STALE":
                 return Stale()
             case "MAX_ITERATIONS":

@@ -54,7 +54,22 @@ STOPPING = (
 
 ALL = (*RUNS, *REAPER, *STOPPING)
 
-OF_CLIENTS = frozenset({"answer", "decide", "discard", "interrupt", "purge", "raise_budget"})
+OF_CLIENTS = frozenset(
+    {
+        "admit",
+        "admit_key",
+        "answer",
+        "begin_request",
+        "decide",
+        "discard",
+        "end_request",
+        "interrupt",
+        "purge",
+        "raise_budget",
+        "revoke_key",
+    }
+)
 """Scripts that no worker sends. test_killed_clients.py has points of answer, decide and discard; a purge is
-broken off in integration/client/test_purging.py; interrupt and raise_budget are one step each, and have none.
+broken off in integration/client/test_purging.py, a request with a key in acceptance/http/test_idempotency.py; the
+others are one step each, and have none.
 """

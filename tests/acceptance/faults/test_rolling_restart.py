@@ -15,8 +15,8 @@ import pytest
 from tests.acceptance.run_rig import DEADLINE_S, RunRig, of_kind, run_rig
 
 from retinue.broker.catalogue import WorkerEntry
-from retinue.cli.live_workers import ask, named, read_live_workers
 from retinue.client import SubagentLifecycle
+from retinue.client.live_workers import ask, named, read_live_workers
 from retinue.contract import EventType, Phase, SubagentHandle, SubagentState
 from retinue.store.store import Store
 from retinue.store.sync_link import SyncLink

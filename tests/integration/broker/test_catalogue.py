@@ -24,8 +24,10 @@ from retinue.broker.catalogue import (
     CatalogueSnapshot,
     WorkerEntry,
     advertise,
+    advertise_webhooks,
     read_gone,
     withdraw,
+    withdraw_webhooks,
 )
 from retinue.broker.routes import private_queue
 from retinue.store import keys
@@ -94,6 +96,17 @@ async def test_an_empty_store_has_an_empty_catalogue(watch: Watch, read: Read) -
     assert snapshot == CatalogueSnapshot({}, {}, {}, frozenset())
     assert snapshot.is_empty
     assert snapshot.agent("writer") is None
+
+
+async def test_tenants_with_webhooks_are_known_until_they_are_withdrawn_or_nobody_delivers_any_more(
+    watch: Watch, read: Read
+) -> None:
+    now = time.time()
+    await watch.store.run(advertise_webhooks(["acme", "rival"], now))
+    await watch.store.run(advertise_webhooks(["old"], now - REMEMBERED_S - 1))
+    assert (await read()).webhook_tenants == {"acme", "rival"}
+    await watch.store.run(withdraw_webhooks("acme"))
+    assert (await read(fresh=True)).webhook_tenants == {"rival"}
 
 
 async def test_only_a_process_with_a_lease_is_a_live_worker(watch: Watch, read: Read) -> None:

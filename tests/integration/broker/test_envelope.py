@@ -87,6 +87,14 @@ def test_the_message_tells_nothing_but_ids_and_the_agents_name(app: Celery) -> N
     assert envelope["headers"]["kwargsrepr"] == "{}"
 
 
+def test_a_canary_names_no_run_and_is_what_a_worker_reads(app: Celery) -> None:
+    message = json.loads(EnvelopeTemplate.capture(app).canary("0af3", "gpu"))
+    assert (message["headers"]["task"], message["headers"]["id"]) == ("retinue.canary", "0af3")
+    assert message["properties"]["delivery_info"]["routing_key"] == "gpu"
+    assert json.loads(base64.b64decode(message["body"]))[:2] == [["0af3"], {}]
+    assert "@" not in json.dumps({**message["headers"], "origin": ""})
+
+
 @pytest.mark.parametrize("agent", ['say "hi" @run@', "Übersetzer", "back\\slash", "@id@"])
 def test_any_agent_name_arrives_as_it_is(app: Celery, agent: str) -> None:
     assert filled(app, agent=agent)["headers"]["shadow"] == agent

@@ -13,6 +13,8 @@ from retinue.client import ErrorCode, SubagentLifecycleError, SubagentState
 from retinue.testing.proxy import FaultProxy
 from retinue.testing.servers import PrivateServer
 
+pytestmark = pytest.mark.direct_only("is about links to the store")
+
 
 @pytest.fixture
 def fresh_store_url(proxy: FaultProxy) -> str:

@@ -566,6 +566,7 @@ def test_several_results_are_those_that_result_gives_one_by_one(lifecycle: Any, 
 
 def test_a_run_in_one_call_gives_the_result(lifecycle: Any, worker: StoreWorker) -> None:
     def finish_the_newest() -> None:
+        wait_until(lifecycle.list)
         worker.complete(lifecycle.list()[0].handle, summary="answered")
 
     timer = soon(finish_the_newest)

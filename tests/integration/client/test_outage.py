@@ -18,6 +18,8 @@ from retinue.client import ErrorCode, SubagentLifecycleError, SubagentState
 from retinue.testing.proxy import FaultProxy, Loss
 from retinue.testing.servers import PrivateServer
 
+pytestmark = pytest.mark.direct_only("how the store's own outages meet whoever goes to it")
+
 SOON_S = 30.0
 """What is over by then, also on a busy machine, did not wait for a longer time-out, or for ever."""
 

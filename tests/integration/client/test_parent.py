@@ -26,6 +26,8 @@ from retinue.client.parent import current_parent
 from retinue.contract import child_run_id
 from retinue.store.replies import Fence
 
+pytestmark = pytest.mark.direct_only("a running agent's process has a way to the store")
+
 
 @pytest.fixture
 def root(lifecycle: Any, worker: StoreWorker) -> tuple[SubagentHandle, Fence]:

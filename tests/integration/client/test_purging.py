@@ -51,7 +51,7 @@ class Stage:
             name
             for name in found
             if name.removeprefix("retinue:") not in NAMES
-            and not name.startswith("retinue:lease:")
+            and not name.startswith(("retinue:lease:", "retinue:{http}:", "retinue:once:"))
             and not name.endswith(("}:tenants", "}:queues"))
         ]
 
@@ -129,6 +129,7 @@ def test_nothing_is_left_of_a_tree(stage: Stage) -> None:
     assert stage.lifecycle.launch(agent="support", goal="x", correlation_id="c-1"), "the id is free again"
 
 
+@pytest.mark.direct_only("takes the steps of a purge itself")
 def test_one_call_removes_no_more_than_a_chunk(stage: Stage) -> None:
     root, child, leaves = stage.tree(leaves=PURGE_CHUNK + 3)
     subtree = Subtree(stage.worker.key(root), root.parent_session_id, root.subagent_id, "0/", Goes.TREE)
@@ -362,6 +363,7 @@ def broken_off(stage: Stage, handle: SubagentHandle, after: int) -> bool:
     return True
 
 
+@pytest.mark.direct_only("takes the steps of a purge itself")
 def test_a_purge_that_was_broken_off_anywhere_is_taken_up_by_the_next(stage: Stage) -> None:
     after, goes_on = 0, True
     while goes_on:
@@ -375,6 +377,7 @@ def test_a_purge_that_was_broken_off_anywhere_is_taken_up_by_the_next(stage: Sta
     assert after > 8
 
 
+@pytest.mark.direct_only("takes the steps of a purge itself")
 def test_a_child_that_was_purged_in_part_is_taken_up_too(stage: Stage) -> None:
     after, goes_on = 0, True
     while goes_on:
@@ -389,6 +392,7 @@ def test_a_child_that_was_purged_in_part_is_taken_up_too(stage: Stage) -> None:
         after += 1
 
 
+@pytest.mark.direct_only("takes the steps of a purge itself")
 def test_a_turn_that_comes_in_between_stops_the_purge_before_the_thread(stage: Stage) -> None:
     [first, second] = stage.turns(2)
     steps = Purge(Target(second, stage.worker.key(second)), conversation=True).steps()
@@ -410,6 +414,7 @@ def test_a_turn_that_comes_in_between_stops_the_purge_before_the_thread(stage: S
     stage.audit(following)
 
 
+@pytest.mark.direct_only("loses replies of the store")
 class TestLostReplies:
     """A store whose replies are lost."""
 

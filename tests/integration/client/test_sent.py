@@ -15,6 +15,8 @@ from retinue.store.sync_link import SyncLink
 from retinue.testing.proxy import FaultProxy, Loss
 from retinue.testing.servers import PrivateServer
 
+pytestmark = pytest.mark.direct_only("is about links to the store")
+
 
 @pytest.fixture
 def proxy(valkey_server: PrivateServer) -> Iterator[FaultProxy]:

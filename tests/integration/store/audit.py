@@ -235,6 +235,9 @@ def _audit_tree(found: Dump, name: str) -> None:
     counted = int(found[name].value["live"])
     live = _pairs(found[name + ":live"].value) if name + ":live" in found else []
     assert counted == len(live)
+    prefix, _, root_id = name.rpartition("tree:")
+    trees = found.get(prefix + "trees")
+    assert (root_id in (dict(_pairs(trees.value)) if trees else {})) == (counted > 0), root_id
     for part in ("", ":ev", ":m", ":g", ":sp", ":b"):
         if name + part in found:
             assert found[name + part].expires == (counted == 0), part

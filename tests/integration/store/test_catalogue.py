@@ -8,7 +8,7 @@ from tests.integration.store.attempt import REFUND
 from tests.integration.store.stage import Stage
 
 from retinue.contract import Budget, ErrorClassification, SubagentState
-from retinue.store import keys
+from retinue.store import keys, passing
 from retinue.store.budgets import Reservation
 from retinue.store.launching import Rounds
 
@@ -36,6 +36,7 @@ def _fill(stage: Stage) -> None:
     stage.steer(child)
     stage.root(thread_id="t" + "0" * 31)
     attempt = stage.calling(other, "search")
+    stage.run(passing.listen(stage.tenant, root.run_id))
     stage.run(attempt.progress())
     stage.run(attempt.tool(0))
     stage.end(stage.child(attempt, 1, slot=None, slot_tool=""))
@@ -47,7 +48,7 @@ def _fill(stage: Stage) -> None:
     stage.run(asking.finish(SubagentState.FAILED, ErrorClassification.AGENT_ERROR))
     stage.cancel(child)
     stage.give_up(stage.root())
-    stage.end(stage.root(tells="ds"))
+    stage.end(stage.root(tells="dsw"))
     stage.run(stage.calling(stage.root(), "handoff_conversation").hand_off())
     stage.run(stage.calling(stage.root(), "refund").ask(REFUND))
     sender = stage.calling(stage.root(), "send_message")

@@ -89,14 +89,14 @@ def test_once_it_is_told_nothing_is_left_and_nobody_gets_it_again(stage: Stage) 
 
 
 @pytest.mark.parametrize("first", list(Told))
-def test_task_and_hooks_are_told_independently(stage: Stage, first: Told) -> None:
-    run = ended(stage, tells="ds")
-    then = next(whom for whom in Told if whom is not first)
+def test_all_who_are_to_be_told_are_told_independently(stage: Stage, first: Told) -> None:
+    run = ended(stage, tells="dsw")
     take(stage, run, whom=first)
     stage.run(outbox.told(run, first))
     assert take(stage, run, whom=first) == HELD
-    assert isinstance(take(stage, run, whom=then), Letter)
-    stage.run(outbox.told(run, then))
+    for then in (whom for whom in Told if whom is not first):
+        assert isinstance(take(stage, run, whom=then), Letter)
+        stage.run(outbox.told(run, then))
     assert letters(stage) == []
 
 
@@ -159,7 +159,7 @@ def test_a_letter_that_nobody_wants_any_more_expires_and_leaves_its_index(stage:
 
 
 def test_a_purge_takes_the_letter_with_it(stage: Stage) -> None:
-    run = ended(stage, tells="ds")
+    run = ended(stage, tells="dsw")
     path = stage.record(run).path
     top = purging.Subtree(
         run, stage.session, run.run_id, path, purging.Goes.CONVERSATION, thread_id=run.run_id

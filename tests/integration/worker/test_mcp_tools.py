@@ -15,10 +15,10 @@ from retinue.agents import EffectiveSpec, Grant
 from retinue.agents.effective import ToolSpec
 from retinue.agents.remote_spec import McpServer, McpSpec, McpWish, RetrySpec
 from retinue.broker.settings import Settings
+from retinue.broker.target_guard import Resolver, TargetGuard
 from retinue.contract import SettingsError
 from retinue.worker.mcp_listing import McpListingError, with_mcp_tools
 from retinue.worker.mcp_tools import McpToolError, McpTools
-from retinue.worker.target_guard import Resolver, TargetGuard
 
 HERE = {"private_hosts": ["127.0.0.1"]}
 NO_RETRY = RetrySpec(max_retries=0)

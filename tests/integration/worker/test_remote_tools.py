@@ -17,11 +17,11 @@ from aiohttp import web
 from tests.integration.worker.web import site
 
 from retinue.agents.remote_spec import RemoteSpec, RetrySpec
+from retinue.broker import guarded_http
 from retinue.broker.settings import Settings
+from retinue.broker.target_guard import Resolver, TargetGuard
 from retinue.contract import SettingsError
-from retinue.worker import guarded_http
 from retinue.worker.remote_tools import RemoteToolError, RemoteTools
-from retinue.worker.target_guard import Resolver, TargetGuard
 
 HERE = {"private_hosts": ["127.0.0.1"]}
 

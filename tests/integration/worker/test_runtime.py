@@ -35,6 +35,9 @@ class Pool:
     def look_again(self) -> None:
         self.looked_again += 1
 
+    def if_full(self, call: object) -> None:
+        """It never is."""
+
 
 @pytest.fixture
 async def watch(fresh_store_url: str, store_server: PrivateServer) -> AsyncIterator[Watch]:

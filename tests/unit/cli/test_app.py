@@ -10,7 +10,19 @@ import retinue.cli
 from retinue.cli.app import run
 from retinue.cli.exits import ExitCode
 
-HEAVY = ("celery", "kombu", "openai", "pydantic", "pyagentspec", "redis", "rich", "flower", "retinue.client")
+HEAVY = (
+    "celery",
+    "kombu",
+    "openai",
+    "pydantic",
+    "pyagentspec",
+    "redis",
+    "rich",
+    "flower",
+    "retinue.client",
+    "fastapi",
+    "uvicorn",
+)
 
 
 def leave(*arguments: str) -> int:
@@ -39,6 +51,7 @@ def test_the_help_imports_nothing_heavy() -> None:
     "command",
     [
         "up",
+        "web",
         "demo",
         "launch",
         "run",
@@ -60,6 +73,7 @@ def test_the_help_imports_nothing_heavy() -> None:
         "worker",
         "flower",
         "workers",
+        "keys",
     ],
 )
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +100,8 @@ def test_a_missing_store_is_said_with_its_mend(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    "command", [["ps"], ["workers", "list"], ["status", "sa-p00-" + "a" * 26], ["launch", "a", "g"]]
+    "command",
+    [["ps"], ["workers", "list"], ["keys", "list"], ["status", "sa-p00-" + "a" * 26], ["launch", "a", "g"]],
 )
 def test_a_silent_store_is_reported_soon(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -12,22 +12,26 @@ from retinue.client import ErrorCode, SubagentLaunchRequest, SubagentLifecycleEr
 from retinue.client.batch import LaunchBatch
 from retinue.client.planning import LaunchPlanner
 from retinue.client.scope import Scope
-from retinue.contract import HandleKey, Keyring, partition_of, partition_of_run
+from retinue.client.seed import LaunchSeed
+from retinue.client.ticket import Ticket
+from retinue.contract import HandleKey, Keyring, Role, partition_of, partition_of_run
 from retinue.store.call import ScriptCall
 from retinue.store.launching import DuplicateCorrelation, Launched, LaunchedRun
+from retinue.store.reading import RunOrigin
+from retinue.store.record import Record
 
 RING = Keyring([HandleKey("k1", b"x" * 32)])
 SCOPE = Scope.checked("_", "customer-42")
 SNAPSHOT = CatalogueSnapshot({}, {"support": AgentEntry("support")}, {}, frozenset())
 
 
-def batch(*requests: dict[str, Any]) -> LaunchBatch:
+def batch(*requests: dict[str, Any], seed: LaunchSeed | None = None) -> LaunchBatch:
     parsed = [SubagentLaunchRequest.parse({"goal": "g", **request}) for request in requests]
-    return LaunchBatch(parsed, SCOPE)
+    return LaunchBatch(parsed, SCOPE, seed=seed)
 
 
-def planned(*requests: dict[str, Any]) -> LaunchBatch:
-    made = batch(*requests)
+def planned(*requests: dict[str, Any], seed: LaunchSeed | None = None) -> LaunchBatch:
+    made = batch(*requests, seed=seed)
     made.plan(LaunchPlanner(Settings.read(), None), SNAPSHOT)
     return made
 
@@ -54,6 +58,32 @@ def test_a_call_that_is_asked_for_again_has_the_same_ids() -> None:
     first = ids_of(made.call())
     made.plan(LaunchPlanner(Settings.read(), None), SNAPSHOT)
     assert ids_of(made.call()) == first
+
+
+def test_batches_of_one_seed_have_the_same_ids_and_of_another_others() -> None:
+    first, again, other = (
+        ids_of(planned({}, {}, seed=LaunchSeed(text, 1.0)).call()) for text in ("a", "a", "b")
+    )
+    assert first == again
+    assert len({*first, *other}) == 4
+
+
+def test_what_an_earlier_attempt_launched_is_not_asked_for_again() -> None:
+    seed = LaunchSeed("a", 7.5, is_repeat=True)
+    made, kept = batch({}, {}, {"goal": "expired"}, seed=seed), planned({}, {}, {}, seed=seed)
+    alive, gone, expired = made.run_keys()
+    record = Record({"sess": "customer-42", "dp": "0", "cr": "5000"})
+    ticket = Ticket(SubagentLaunchRequest.parse({"goal": "g"}), Role.LEAF).to_json()
+    made.recall(RING, alive, RunOrigin(record, ticket), None)
+    made.recall(RING, gone, None, None)
+    made.recall(RING, expired, None, ticket)
+    made.plan(LaunchPlanner(Settings.read(), None), SNAPSHOT)
+    call = made.call()
+    assert ids_of(call) == [gone.run_id]
+    made.settle(RING, launched(call))
+    handles = made.handles()
+    assert [handle.created_at for handle in handles] == [5.0, 5.0, 7.5]
+    assert [handle.subagent_id for handle in handles] == ids_of(kept.call())
 
 
 def test_handles_come_in_order_with_the_servers_times() -> None:

@@ -55,6 +55,7 @@ PUBLIC = [
     "SubagentTerminalState",
     "Usage",
     "WaitUntil",
+    "Webhook",
 ]
 METHODS = [
     "answer",
@@ -68,6 +69,7 @@ METHODS = [
     "discard",
     "events",
     "full_text",
+    "handle",
     "interrupt",
     "launch",
     "launch_many",
@@ -92,8 +94,8 @@ METHODS = [
     "wait_any",
 ]
 HEAVY = (
-    "openai", "fastapi", "flower", "pyagentspec", "pydantic_settings", "celery", "kombu",
-    "retinue.agents", "retinue.worker",
+    "openai", "fastapi", "flower", "pyagentspec", "pydantic_settings", "celery", "kombu", "httpx2",
+    "retinue.agents", "retinue.worker", "retinue.client.over_http",
 )  # fmt: skip
 
 

@@ -212,6 +212,24 @@ def test_who_is_to_be_told_of_the_end_is_known_at_launch() -> None:
     assert plan(asked, settings=allowed, snapshot=snapshot).new_run.tells == "ds"
 
 
+def test_webhooks_are_told_of_roots_and_of_runs_that_name_one() -> None:
+    snapshot = replace(SNAPSHOT, webhook_tenants=frozenset({"_"}))
+    asked: dict[str, Any] = {"webhook": {"url": "https://shop.example/hooks"}}
+    assert plan({}, snapshot=snapshot).new_run.tells == "w"
+    assert plan({}, snapshot=snapshot, parent=parent()).new_run.tells == ""
+    assert plan(asked).new_run.tells == "w"
+    assert plan(asked, parent=parent()).new_run.tells == "w"
+    other = replace(SNAPSHOT, webhook_tenants=frozenset({"other"}))
+    assert plan({}, snapshot=other).new_run.tells == ""
+
+
+def test_a_webhook_in_clear_text_is_refused_unless_the_settings_allow_it() -> None:
+    asked: dict[str, Any] = {"webhook": {"url": "http://shop.example/hooks"}}
+    assert fault(asked).field == "webhook.url"
+    allowed = {"http": {"webhook_allow_http": True}}
+    assert plan(asked, settings=allowed).new_run.tells == "w"
+
+
 def test_another_session_is_refused() -> None:
     assert fault({"parent_session_id": "t"}).field == "parent_session_id"
     assert plan({"parent_session_id": "s"})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from retinue.agents.effective import Inheritance
 from retinue.agents.grants import Grant
-from retinue.client import SubagentLaunchRequest
-from retinue.client.ticket import FULL_TEXT_MAX_CHARS, Ticket, Verdict
+from retinue.client import DeadLetter, ErrorClassification, SubagentLaunchRequest, Webhook
+from retinue.client.replaying import Replay
+from retinue.client.ticket import FULL_TEXT_MAX_CHARS, Ticket, Verdict, webhook_url_in
 from retinue.contract import Role
 
 
@@ -24,6 +25,32 @@ def test_a_ticket_leaves_out_what_says_nothing() -> None:
     assert ticket.to_json() == '{"request":{"goal":"g"},"role":"leaf"}'
 
 
+def test_the_webhook_of_a_stored_ticket_is_found_without_reading_the_rest() -> None:
+    url = "https://shop.example/hooks"
+    ticket = Ticket(SubagentLaunchRequest(goal="g", webhook=Webhook(url=url)), Role.LEAF)
+    assert webhook_url_in(ticket.to_json()) == url
+    assert webhook_url_in(Ticket(SubagentLaunchRequest(goal="g"), Role.LEAF).to_json()) is None
+
+
+def test_a_dead_letter_that_is_replayed_keeps_its_webhook() -> None:
+    url = "https://shop.example/hooks"
+    request = SubagentLaunchRequest(goal="g", correlation_id="c", webhook=Webhook(url=url))
+    letter = DeadLetter(
+        run_id="sa-p00-" + "a" * 26,
+        session_id="s",
+        agent="support",
+        error_classification=ErrorClassification.WORKER_LOST,
+        losses=3,
+        iteration=1,
+        created_at=1.0,
+        ended_at=2.0,
+        root_id="sa-p00-" + "a" * 26,
+        parent_id=None,
+        launch_json=Ticket(request, Role.LEAF).to_json(),
+    )
+    assert Replay.of(letter).request.webhook == Webhook(url=url)
+
+
 def test_a_verdict_survives_storage() -> None:
     verdict = Verdict(summary="yes", payload={"a": None}, message="but")
     assert Verdict.from_json(verdict.to_json()) == verdict
@@ -39,5 +66,7 @@ def test_a_summary_without_end_is_cut_before_it_is_stored() -> None:
 
 def test_no_text_shows_in_a_repr() -> None:
     shown = repr(Verdict(summary="secret", payload="secret", message="secret"))
-    shown += repr(Ticket(SubagentLaunchRequest(goal="secret", context="secret"), Role.LEAF))
+    webhook = Webhook(url="https://secret.example/")
+    request = SubagentLaunchRequest(goal="secret", context="secret", webhook=webhook)
+    shown += repr(Ticket(request, Role.LEAF))
     assert "secret" not in shown

@@ -13,6 +13,7 @@ from retinue.contract import (
     parse_task_id,
     partition_of,
     partition_of_run,
+    seeded_run_id,
     task_id,
     validate_agent_name,
     validate_session,
@@ -53,6 +54,17 @@ def test_a_child_launched_again_from_the_same_place_has_the_same_id() -> None:
     assert partition_of_run(child) == 63
     others = {child_run_id(parent, 2, 1, 1), child_run_id(parent, 2, 11, 0), child_run_id(parent, 21, 1, 0)}
     assert len(others | {child, child_run_id(new_run_id(63), 2, 1, 0)}) == 5
+
+
+def test_a_launch_that_is_repeated_with_its_seed_has_the_same_ids() -> None:
+    run = seeded_run_id(63, "seed", 0)
+    assert run == seeded_run_id(63, "seed", 0)
+    assert is_run_id(run)
+    assert partition_of_run(run) == 63
+    others = {seeded_run_id(63, "seed", 1), seeded_run_id(63, "seed1", 0), seeded_run_id(63, "seee", 0)}
+    assert len(others | {run}) == 4
+    with pytest.raises(ValueError):
+        seeded_run_id(PARTITIONS, "seed", 0)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from retinue.contract import (
     Role,
     SubagentLaunchRequest,
     SubagentLifecycleError,
+    Webhook,
     canonical_json,
     request_digest,
 )
@@ -105,6 +106,7 @@ def test_every_field_goes_through_json_and_comes_back_equal() -> None:
         on_duplicate="return",
         on_parent_end="abandon",
         on_done={"task": "shop.done", "queue": "q"},
+        webhook={"url": "https://shop.example/hooks"},
         limits={"max_depth": 0},
         priority="high",
     )
@@ -115,7 +117,7 @@ def test_every_field_goes_through_json_and_comes_back_equal() -> None:
 
 
 def test_every_field_of_every_model_has_a_check() -> None:
-    for kind in (SubagentLaunchRequest, LaunchLimits, OnDone):
+    for kind in (SubagentLaunchRequest, LaunchLimits, OnDone, Webhook):
         assert set(kind.checks) == set(kind.model_fields)
 
 
@@ -399,6 +401,43 @@ def test_on_done_is_a_task_and_perhaps_a_queue() -> None:
     assert refusal(on_done={"task": "t", "queue": 5}).field == "on_done.queue"
     assert refusal(on_done={"task": "t", 5: 6}).message.startswith("is no field of OnDone")
     assert refusal(on_done="t").field == "on_done"
+
+
+def test_a_webhook_is_a_url() -> None:
+    assert parse(goal="x", webhook={"url": "https://h.example/a?b=c"}).webhook == Webhook(
+        url="https://h.example/a?b=c"
+    )
+    assert refusal(webhook={}).field == "webhook.url"
+    assert refusal(webhook="https://h.example").field == "webhook"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "h.example",
+        "//h.example/a",
+        "ftp://h.example/a",
+        "file:///etc/passwd",
+        "https://",
+        "https:///a",
+        "https://h.example:0/",
+        "https://h.example:70000/",
+        "https://h.example:x/",
+        "https://[::1/",
+        "https://user@h.example/",
+        "https://user:pass@h.example/",
+        "https://h.example/#a",
+        "https://h.example/a b",
+        "https://h.example/\r\nX: y",
+        "https://h\u00e4.example/",
+        "https://h.example\\@evil.example/",
+        "https://h.example/" + "a" * 2_048,
+        5,
+    ],
+)
+def test_a_webhooks_url_has_a_host_and_nothing_that_hides_another(url: object) -> None:
+    assert refusal(webhook={"url": url}).field == "webhook.url"
 
 
 def test_classes_of_priority_come_after_resumed_runs() -> None:

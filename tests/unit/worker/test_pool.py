@@ -52,6 +52,9 @@ class GatedRuntime:
     async def stop(self, timeout_s: float) -> None:
         self._gate.set()
 
+    def take_canary(self, nonce: str) -> None:
+        """None is sent."""
+
     def open(self) -> None:
         self._loop.call_soon_threadsafe(self._gate.set)
 

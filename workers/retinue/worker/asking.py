@@ -10,6 +10,7 @@ from retinue.store import noting
 from retinue.store.replies import Stale
 from retinue.worker.admission import WaitAbandonedError
 from retinue.worker.deadline import out_of_time
+from retinue.worker.deltas import DeltaLine
 from retinue.worker.held import HeldRun
 from retinue.worker.hints import may_ask
 from retinue.worker.models import (
@@ -53,7 +54,9 @@ async def ask(
     admission = services.admissions.of(request, run, go_on)
 
     async def complete() -> ModelResponse:
-        response = await services.model.complete(request)
+        with DeltaLine(services.store.store, run, iteration) as line:
+            response = await services.model.complete(request, on_delta=line.feed)
+            await line.flush()
         if admission is not None:
             admission.count(response.usage)
         return response

@@ -1,4 +1,4 @@
-"""The app that `celery -A retinue.worker worker` runs, with the three tasks."""
+"""The app that `celery -A retinue.worker worker` runs, with its tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import cast
 from celery import Celery
 
 from retinue.broker.app import create_app
-from retinue.broker.envelope import WakeUpKind
+from retinue.broker.envelope import CANARY_TASK, WakeUpKind
 from retinue.broker.settings import load_settings
 from retinue.contract import RetinueError
 from retinue.worker.intake import Intake
@@ -25,6 +25,14 @@ def create_worker_app(app: Celery) -> Celery:
             acks_late=False,
             shared=False,  # else they would turn up in every other app of the process
         )
+    app.task(
+        _never_called,
+        name=CANARY_TASK,
+        Strategy="retinue.worker.strategy:create_canary_handler",
+        ignore_result=True,
+        acks_late=False,
+        shared=False,
+    )
     cast("dict[str, set[type]]", app.steps)["consumer"].add(Intake)
     app.Worker = app.subclass_with_self(RunWorker)
     return app

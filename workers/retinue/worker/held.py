@@ -59,6 +59,7 @@ class HeldRun:
         partial: The last text of the model, for a run that is cut.
         alarm: There may be a cancel mark, or the run is lost.
         hush: So there is, or an interrupt's mark: its model is asked nothing more.
+        is_heard: Somebody listens to what its model writes, as the last boundary or a hint since then said.
         is_lost: Another attempt owns the run, or may: this one is to stop.
         has_left: The attempt is over; a tool that it left behind may still run.
         releases: Begins and ends of writes that give the run up; odd = one is under way.
@@ -85,6 +86,7 @@ class HeldRun:
     alarm: Alarm = field(default_factory=Alarm, repr=False)
     is_out_of_time: bool = False
     hush: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    is_heard: bool = False
     is_lost: bool = False
     has_left: bool = False
     releases: int = 0

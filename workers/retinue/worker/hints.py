@@ -1,11 +1,15 @@
-"""Hints that a run of this process may be under a mark. The mark is the truth: it is read first."""
+"""Hints for runs of this process: that one may be under a mark, and that somebody listens to one.
+
+The mark is the truth: it is read first.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractContextManager
+from collections.abc import Generator
+from contextlib import contextmanager
 
-from retinue.store import keys, reading
+from retinue.store import keys, passing, reading
 from retinue.store.async_subscription import AsyncSubscriptions
 from retinue.store.call import RunKey
 from retinue.worker.patience import PatientStore
@@ -27,9 +31,15 @@ class CancelHints:
         self._channel = keys.process_channel(process)
         self._looks: set[asyncio.Task[None]] = set()
 
-    def watching(self, entry: Entry) -> AbstractContextManager[object]:
+    @contextmanager
+    def watching(self, entry: Entry) -> Generator[None]:
         """Listens for one run, from before its claim is sent: a mark set after that is not missed."""
-        return self._subscriptions.hook([(self._channel, entry.key.run_id)], _Look(self, entry))
+        run_id, hook = entry.key.run_id, self._subscriptions.hook
+        with (
+            hook([(self._channel, run_id)], _Look(self, entry)),
+            hook([(self._channel, passing.told_word(run_id))], _Hear(entry)),
+        ):
+            yield
 
     def look(self, entry: Entry) -> None:
         """Reads the run's mark, on the loop's own time."""
@@ -68,3 +78,16 @@ class _Look:
 
     def set(self) -> None:
         self._hints.look(self._entry)
+
+
+class _Hear:
+    """Stands there as well: setting it says that somebody listens to the run from now on."""
+
+    __slots__ = ("_entry",)
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+
+    def set(self) -> None:
+        if self._entry.run:
+            self._entry.run.is_heard = True

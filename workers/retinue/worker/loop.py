@@ -114,6 +114,8 @@ class AgentLoop:
 
     async def _boundary(self, calls: Sequence[ToolCall]) -> Passed | Finish | Left | Fenced:
         run = self._run
+        # Lowered before it is asked: who begins to listen after the answer sends a hint.
+        run.is_heard = False
         reply = await self._services.store.run(
             running.boundary(
                 run.key,
@@ -130,6 +132,7 @@ class AgentLoop:
                 run.thread.extend(reply.messages)
                 run.journal.clear()
                 run.spec_is_pinned = True
+                run.is_heard = run.is_heard or reply.is_heard
                 return reply
             case Stopped(reason=reason, limit=limit):
                 return self._with_answers(stopped(reason, run, limit=limit), calls)

@@ -17,13 +17,13 @@ from pydantic import SecretStr
 
 from retinue.agents.agentspec_secrets import kept_secrets
 from retinue.agents.remote_spec import McpServer
+from retinue.broker.guarded_http import GuardedTransport, http_client
 from retinue.broker.settings import Settings
+from retinue.broker.target_guard import TargetGuard
 from retinue.broker.tool_settings import McpServerOverride
 from retinue.contract import SettingsError
 from retinue.worker.credentials import mcp_headers
-from retinue.worker.guarded_http import GuardedTransport, http_client
 from retinue.worker.retrying_http import RetryingTransport
-from retinue.worker.target_guard import TargetGuard
 
 if TYPE_CHECKING:
     from mcp.client import Client

@@ -15,11 +15,11 @@ from pydantic import JsonValue
 from retinue.agents.remote_spec import McpServer, McpSpec, RetrySpec
 from retinue.agents.tool_result import result_text
 from retinue.broker.settings import Settings
+from retinue.broker.target_guard import TargetGuard, TargetRefusedError
 from retinue.contract import RetinueError, SettingsError
 from retinue.worker.credentials import mask, mcp_headers
 from retinue.worker.mcp_session import connected
 from retinue.worker.spec_retry import wait_s
-from retinue.worker.target_guard import TargetGuard, TargetRefusedError
 
 if TYPE_CHECKING:
     from mcp.client import Client

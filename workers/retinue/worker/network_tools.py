@@ -8,11 +8,11 @@ from pydantic import JsonValue
 
 from retinue.agents.effective import EffectiveSpec, ToolSpec
 from retinue.broker.settings import Settings
+from retinue.broker.target_guard import TargetGuard
 from retinue.contract import RetinueError, SettingsError
 from retinue.worker.mcp_listing import with_mcp_tools
 from retinue.worker.mcp_tools import GoOn, McpToolError, McpTools
 from retinue.worker.remote_tools import RemoteToolError, RemoteTools
-from retinue.worker.target_guard import TargetGuard
 
 
 class NetworkToolError(RetinueError):

@@ -166,6 +166,20 @@ class RunPool(BasePool):
         self._held.append((monotonic() + HOLD_S, request))
         self._hub.call_later(HOLD_S, self._put_back_overdue)
 
+    def take_canary(self, nonce: str) -> None:
+        """Answer a canary that was popped. It takes no slot, and is no run."""
+        if self._takes_work:
+            runtime = cast(Runtime, self._runtime)
+            cast(LoopThread, self._loop).post(partial(runtime.take_canary, nonce))
+
+    def if_full(self, call: Callable[[], None]) -> None:
+        """Call back on the loop's thread if nothing is popped for want of a slot, and for nothing else.
+
+        The question passes the hub: where that hangs, or looks for its broker, it stays without an answer.
+        """
+        if self._hub is not None:
+            self._hub.call_soon(partial(self._if_full, call))
+
     def revoke(self, run_id: str, *, terminate: bool) -> None:
         """Tell the runtime that a run is to be cancelled."""
         if self._runtime is None:
@@ -284,6 +298,10 @@ class RunPool(BasePool):
             self.consumer.task_consumer.channel.put_back_message(request.message)
         except Exception as error:
             _log.warning("wakeup.not_put_back run=%s error=%s", request.wakeup.run_id, type(error).__name__)
+
+    def _if_full(self, call: Callable[[], None]) -> None:
+        if self._takes_work and self.free_slots() <= 0:
+            cast(LoopThread, self._loop).post(call)
 
     def _wake_hub(self) -> None:
         if self._hub is not None:

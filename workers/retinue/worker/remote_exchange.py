@@ -9,11 +9,11 @@ from typing import Final
 
 import httpx2
 
+from retinue.broker.guarded_http import GuardedTransport, http_client
+from retinue.broker.target_guard import TargetGuard, TargetRefusedError
 from retinue.broker.tool_settings import RemoteToolSettings
-from retinue.worker.guarded_http import GuardedTransport, http_client
 from retinue.worker.models.errors import retry_after_s
 from retinue.worker.remote_request import RemoteRequest, allowed, shown
-from retinue.worker.target_guard import TargetGuard, TargetRefusedError
 
 _TEXT_TYPES: Final = ("text/", "application/json", "application/xml", "application/x-www-form-urlencoded")
 _CUT: Final = "\n[cut: the answer was longer than {limit} bytes]"

@@ -15,13 +15,13 @@ from pydantic import JsonValue, SecretStr
 from retinue.agents.placeholders import placeholders
 from retinue.agents.remote_spec import RemoteSpec, split_url
 from retinue.broker.settings import Settings
+from retinue.broker.target_guard import TargetGuard, TargetRefusedError
 from retinue.broker.tool_settings import RemoteToolOverride, RemoteToolSettings
 from retinue.contract import RetinueError
 from retinue.worker.credentials import mask, remote_headers
 from retinue.worker.remote_exchange import Answer, exchange
 from retinue.worker.remote_request import RemoteRequest, RemoteRequestError, fill_request, shown
 from retinue.worker.spec_retry import recoverable, wait_s
-from retinue.worker.target_guard import TargetGuard, TargetRefusedError
 
 _log = logging.getLogger("retinue.worker")
 _ERROR_MAX_CHARS: Final = 2_000

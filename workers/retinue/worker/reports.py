@@ -74,6 +74,9 @@ class Runtime(Protocol):
     def revoke(self, run_id: str, terminate: bool) -> None:
         """Cancel a run, wherever it is; every worker is told. Called on the hub's thread: must not block."""
 
+    def take_canary(self, nonce: str) -> None:
+        """Say in the store that this process has taken a canary. Called on the runtime's loop."""
+
     async def stop(self, timeout_s: float) -> None:
         """Let runs reach a boundary and hand them back; no wake-up is handed over any more.
 

@@ -24,6 +24,7 @@ from retinue.broker.notices import Notifier
 from retinue.broker.owner_check import OwnerCheck
 from retinue.broker.reaper import Reaper
 from retinue.broker.routes import private_queue
+from retinue.broker.target_guard import TargetGuard
 from retinue.broker.wakeups import Waker
 from retinue.client.planning import LaunchPlanner
 from retinue.contract import StoreError
@@ -35,6 +36,7 @@ from retinue.store.replicated_links import AsyncReplicatedLink
 from retinue.worker.admission import Admissions
 from retinue.worker.attempt import Attempt, Suspect
 from retinue.worker.bootstrap import Prepared, prepare
+from retinue.worker.canaries import Canaries
 from retinue.worker.crash_points import mortal_model, mortal_notices, mortal_store, mortal_wakes
 from retinue.worker.documents import LaunchedDocuments
 from retinue.worker.drain import drain_when_asked, terminate_this_process
@@ -54,7 +56,6 @@ from retinue.worker.roll import Roll
 from retinue.worker.services import Pool, Services
 from retinue.worker.specs import SpecResolver
 from retinue.worker.suspects import Suspects
-from retinue.worker.target_guard import TargetGuard
 
 if TYPE_CHECKING:
     from retinue.worker.pool import RunPool
@@ -134,6 +135,7 @@ class WorkerRuntime:
         self._waker = mortal_wakes(waker)
         self._fence_check = FenceCheck(store, self._roll)
         self._hints = CancelHints(self._subscriptions, self._store, process)
+        self._canaries = Canaries(store, self._subscriptions, process)
         objects = [name for name, entry in registry.agents.items() if entry.target is not None]
         loops = {*registry.agents, settings.delegation.default_agent_name} - {*objects}
         guard = TargetGuard(settings.remote_tools)
@@ -194,7 +196,8 @@ class WorkerRuntime:
             not_owned=self._fence_check.look,
         )
         asked = drain_when_asked(self._subscriptions, self._store, process, self._drain)
-        watching = () if self._alone else (reaper.run(),)
+        full = self._canaries.answer_when_full(self._pool.if_full)
+        watching = () if self._alone else (reaper.run(), full)
         for work in (self._beat(), self._readvertise(), owner_check.run(), asked, *watching):
             self._watch_over(work)
         if hooks.are_told_of_ends and not self._alone:
@@ -230,6 +233,10 @@ class WorkerRuntime:
         if self._loop is not None:
             work = cancel_by_run_id(self._store, self._waker, run_id)
             asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def take_canary(self, nonce: str) -> None:
+        """Says that a canary has come to this process."""
+        self._canaries.answer(nonce, is_full=False)
 
     async def stop(self, timeout_s: float) -> None:
         """Lets runs reach their boundary, hands them back, and takes the process out of the catalogue."""
@@ -335,6 +342,7 @@ class WorkerRuntime:
             slots=self._pool.limit,
             name=self._pool.node_name,
             draining=self._draining.is_set(),
+            answers_canaries=not self._alone,
         )
         entries = advertised(prepared.registry, prepared.settings)
         await advertise(self._link, worker, entries, tuple(prepared.settings.providers), time.time())

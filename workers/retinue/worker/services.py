@@ -36,6 +36,8 @@ class Pool(Slots, Protocol):
 
     def look_again(self) -> None: ...
 
+    def if_full(self, call: Callable[[], None]) -> None: ...
+
 
 class Catalogue(Protocol):
     """What is advertised; `fresh` asks the store again."""

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -59,6 +60,9 @@ class Channel:
 
     def look_again(self) -> None:
         """Nothing is popped here."""
+
+    def if_full(self, call: Callable[[], None]) -> None:
+        """Nobody asks a process that has one run to itself."""
 
 
 class SoloWorker:

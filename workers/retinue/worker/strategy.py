@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ from retinue.worker.requests import RunRequest
 
 _log = logging.getLogger(__name__)
 
+_NONCE = re.compile(r"[0-9a-f-]{1,64}")
+
 Handler = Callable[..., None]
 
 
@@ -25,7 +28,7 @@ def create_handler(task: Any, app: Celery, consumer: Any) -> Handler:
     """Celery's strategy factory for Retinue's tasks; called again after each reconnect.
 
     Args:
-        task: One of the three tasks.
+        task: One of those that name a run.
         app: Its app.
         consumer: The worker's consumer; its event dispatcher is another one after a reconnect.
 
@@ -35,9 +38,7 @@ def create_handler(task: Any, app: Celery, consumer: Any) -> Handler:
     Raises:
         TypeError: The worker has another pool.
     """
-    pool = consumer.pool
-    if not isinstance(pool, RunPool):
-        raise TypeError(f"Retinue's tasks need retinue.worker.pool:RunPool, not {type(pool).__name__}")
+    pool = _pool_of(consumer)
     pool.attach(consumer)
     kind = WakeUpKind(task.name.rpartition(".")[2])
 
@@ -56,6 +57,39 @@ def create_handler(task: Any, app: Celery, consumer: Any) -> Handler:
             _log.error("wakeup.dropped reason=%s kind=%s", type(error).__name__, kind.value)
 
     return handle
+
+
+def create_canary_handler(task: Any, app: Celery, consumer: Any) -> Handler:
+    """As `create_handler`, for canaries: what is popped is answered, takes no slot, and is no run."""
+    pool = _pool_of(consumer)
+
+    def handle(message: Any, body: Any, ack: Any, reject: Any, callbacks: Any) -> None:
+        try:
+            nonce = _nonce(message)
+            if nonce is None:
+                _log.error("canary.dropped reason=malformed")
+            else:
+                pool.take_canary(nonce)
+        except Exception as error:
+            _log.error("canary.dropped reason=%s", type(error).__name__)
+
+    return handle
+
+
+def _pool_of(consumer: Any) -> RunPool:
+    pool = consumer.pool
+    if not isinstance(pool, RunPool):
+        raise TypeError(f"Retinue's tasks need retinue.worker.pool:RunPool, not {type(pool).__name__}")
+    return pool
+
+
+def _nonce(message: Any) -> str | None:
+    """By what a canary's answer is found; None if the message is none of ours."""
+    match json.loads(message.body):
+        case [[str(nonce)], *_] if _NONCE.fullmatch(nonce):
+            return nonce
+        case _:
+            return None
 
 
 def _read(message: Any, kind: WakeUpKind, task: Any) -> RunRequest | None:

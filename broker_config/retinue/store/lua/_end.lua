@@ -86,6 +86,7 @@ local function close_run(T, P, tenant, id, now, state, class, reply)
   if not f[17] and (f[18] or f[10] ~= id) then expire_pairs(T, f[10], f[11]) end
   if f[12] ~= '' then redis.call('EXPIRE', T .. 'corr:' .. f[12], ttl) end
   if redis.call('HINCRBY', tree, 'live', -1) == 0 then
+    redis.call('ZREM', T .. 'trees', f[1])
     for _, suffix in ipairs({ '', ':ev', ':m', ':g', ':sp', ':b' }) do redis.call('EXPIRE', tree .. suffix, ttl) end
   end
   redis.call('PUBLISH', P .. 'wake', id .. ' ' .. state)
@@ -123,8 +124,8 @@ local function close_run(T, P, tenant, id, now, state, class, reply)
 end
 
 -- Keeps an ended run for those that are to be told of its end, who stand on its record: d the task of the
--- application that its launch names, s hooks of workers. The letter is a copy of its record, and of its launch, which
--- may both expire before everyone is told.
+-- application that its launch names, s hooks of workers, w webhooks. The letter is a copy of its record, and of its
+-- launch, which may both expire before everyone is told.
 local LETTER_KEPT_S = 604800
 
 local function put_out(T, P, tenant, id, now)

@@ -7,9 +7,9 @@
 --   spec), 15-17 input tokens, output tokens and micro-USD that the request may take ('' = its price is not known),
 --   18 micro-USD of 100,000 input tokens more (these only under a budget), 19.. pairs of slot (iteration:index) and
 --   the head of its message
--- Replies {GO, iteration, moved messages, steers}; {STALE}; {CANCEL}; {INTERRUPT}; {DEADLINE}; {MAX_ITERATIONS, limit};
---   {MISSING, slot}; {LENGTH, length}; {UNPRICED}; {SPENT, what, used, limit}; {PAUSED, w (waits for others'
---   reservations) | s (spent, waits for a raise), wake-ups by freed budget}: the run has left its worker
+-- Replies {GO, iteration, moved messages, steers, 1 = somebody listens}; {STALE}; {CANCEL}; {INTERRUPT}; {DEADLINE};
+--   {MAX_ITERATIONS, limit}; {MISSING, slot}; {LENGTH, length}; {UNPRICED}; {SPENT, what, used, limit}; {PAUSED, w (waits
+--   for others' reservations) | s (spent, waits for a raise), wake-ups by freed budget}: the run has left its worker
 --!include _clock
 --!include _deadline
 --!include _marks
@@ -31,8 +31,12 @@ local function steers(upto)
   return texts
 end
 
+local function is_heard()
+  return redis.call('EXISTS', T .. 'tree:' .. f[4] .. ':heard')
+end
+
 if f[3] == ARGV[7] then
-  return { 'GO', f[8], redis.call('LRANGE', thread, before, -1), steers(tonumber(f[14])) }
+  return { 'GO', f[8], redis.call('LRANGE', thread, before, -1), steers(tonumber(f[14])), is_heard() }
 end
 local mark = marked(T, f[4], f[5], tonumber(f[6]))
 if mark then return { mark == 'c' and 'CANCEL' or 'INTERRUPT' } end
@@ -96,4 +100,4 @@ redis.call('HSET', run, 'st', 'RUNNING', 'ph', 'model_call', 'it', iteration, 'h
   'up', now)
 redis.call('RPUSH', T .. 'tree:' .. f[4] .. ':ev',
   '{"e":"model.started","r":"' .. id .. '","t":' .. now .. ',"iteration":' .. iteration .. '}')
-return { 'GO', tostring(iteration), messages, texts }
+return { 'GO', tostring(iteration), messages, texts, is_heard() }

@@ -12,7 +12,7 @@
 --   the parent's tool in that slot as a JSON string, the first phase (queued|no_worker), digest of the agent's
 --   document or '', the run that it continues or '', the run whose dead letter it replays or '', digest of its work
 --   or '', most tool calls or '', most runs ever below it or '', its budget's fields as name=value,... or '',
---   who is to be told of its end (d the task that it names, s workers' hooks) or ''
+--   who is to be told of its end (d the task that it names, s workers' hooks, w webhooks) or ''
 -- Replies {OK, now, {id, NEW|REPEAT|DONE, path, depth, created}...}; {CONFLICT, id}; {DUPLICATE, id};
 --   {EXISTING, id}; {CORRELATION_CONFLICT, id}; {BUSY, id of the run that writes to the thread}; {NO_LETTER, id};
 --   {PARENT, reason}; {CAPACITY, limit name, limit, live}; {DEPTH, limit}; {SAME_WORK, id of the run above that is at it}
@@ -196,6 +196,7 @@ for _, at in ipairs(fresh) do
   if not root then
     redis.call('HSET', tree, 'mx', string.format('%.0f', max_tree + 1))
     redis.call('ZADD', T .. 'sess:' .. session, now, id)
+    redis.call('ZADD', T .. 'trees', now, id)
   end
   if ARGV[at + 20] ~= '' then redis.call('LPUSH', ARGV[at + 20], ARGV[at + 21]) end
   for n = 3, #reply do

@@ -63,7 +63,7 @@ local function remove_record(id, keeps_request)
   if f[2] and goes == '' then forget_path(f[2]) end
   remove_letter(id)
   redis.call('UNLINK', T .. 'out:' .. id, T .. 'out:' .. id .. ':req')
-  for _, kind in ipairs({ 'd', 's' }) do redis.call('ZREM', P .. 'out:' .. kind, ARGV[3] .. '/' .. id) end
+  for _, kind in ipairs({ 'd', 's', 'w' }) do redis.call('ZREM', P .. 'out:' .. kind, ARGV[3] .. '/' .. id) end
   for _, part in ipairs({ ':res', ':part', ':j', ':bg', ':c', ':e', ':a', ':s', ':pg' }) do redis.call('UNLINK', run .. part) end
   if not keeps_request then redis.call('UNLINK', run .. ':req') end
   return redis.call('UNLINK', run)

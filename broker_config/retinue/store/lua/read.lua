@@ -1,14 +1,19 @@
 #!lua flags=no-writes
 -- One run as a reader sees it.
 -- KEYS[1] record
--- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 what: state | status | outcome | result
+-- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 what: state | status | outcome | result | origin
 -- Replies {record, mark or ''}, for a status {.., now} and, for an outcome or a result, {.., result, partial text,
---   request, steers, now}; {} = no such run. For a state, and the outcome of a run that goes on, the record has no
---   more fields than tell that; for an outcome it has those that a result shows. Waiters read these again and again.
+--   request, steers, now}; for an origin {session, depth and creation, request}; {} = no such run. For a state, and
+--   the outcome of a run that goes on, the record has no more fields than tell that; for an outcome it has those that
+--   a result shows. Waiters read these again and again.
 --!include _clock
 --!include _marks
 --!include _account
 local T, run, what = ARGV[1], KEYS[1], ARGV[5]
+if what == 'origin' then
+  local o = redis.call('HMGET', run, 'sess', 'dp', 'cr')
+  return o[1] and { { 'sess', o[1], 'dp', o[2], 'cr', o[3] }, redis.call('GET', run .. ':req') } or {}
+end
 local f = redis.call('HMGET', run, 'st', 'fi', 'ph', 'ag', 'root', 'path', 'ab', 'im', 'bk', 'doc')
 if not f[1] then return {} end
 local over = f[2]

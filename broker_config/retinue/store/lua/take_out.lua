@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Hands a process the letter of an ended run, of whose end it is to tell someone; for a while nobody else gets it.
 -- KEYS[1] the letter
--- ARGV 1 P, 2 tenant, 3 id, 4 whom to tell (d|s), 5 token, a repeat under which gets the same answer, 6 ms that it
+-- ARGV 1 P, 2 tenant, 3 id, 4 whom to tell (d|s|w), 5 token, a repeat under which gets the same answer, 6 ms that it
 --   is held, 7 agents whose runs this process may tell of, each "\n<name>\t<l|o>", and a closing "\n"; '' = any
 -- Replies {TAKEN, record, launch}; {HELD} (by another, or told already); {NOT_CAPABLE}
 --!include _clock

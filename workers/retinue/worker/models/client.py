@@ -14,8 +14,9 @@ import httpx2
 import openai
 from openai import AsyncOpenAI, AsyncStream
 
+from retinue.broker.guarded_http import GuardedTransport, http_client
+from retinue.broker.target_guard import TargetGuard
 from retinue.contract import ErrorClassification
-from retinue.worker.guarded_http import GuardedTransport, http_client
 from retinue.worker.models.base import ModelError, ModelRequest, ModelResponse, OnDelta, Provider
 from retinue.worker.models.chat import ChatExchange
 from retinue.worker.models.dialect import Dialect
@@ -24,7 +25,6 @@ from retinue.worker.models.responses import ResponsesExchange
 from retinue.worker.models.sdk_clients import ClientPool, keep, make_client, pooled_http
 from retinue.worker.models.sse import SseDecoder
 from retinue.worker.models.wire import load_object, mend_surrogates
-from retinue.worker.target_guard import TargetGuard
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """Where an answer is given up, as it is sent, each piece with its frame: no model writes this much."""

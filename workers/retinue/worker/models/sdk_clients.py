@@ -11,8 +11,8 @@ import httpx2
 import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
+from retinue.broker.lasting_http import socket_options
 from retinue.contract import ErrorClassification
-from retinue.worker.lasting_http import socket_options
 from retinue.worker.models.base import ModelError, Provider
 from retinue.worker.models.dialect import is_openai
 
