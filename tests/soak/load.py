@@ -146,12 +146,14 @@ class Load:
 
 def _patiently(call: Callable[[], T]) -> T:
     """What a call gives once the store is there; each call made here may be repeated."""
-    deadline = time.monotonic() + _PATIENCE_S
+    failing_since: float | None = None
     while True:
         try:
             return call()
         except (StoreError, SubagentLifecycleError) as fault:
+            # Not from the call's begin: it may have waited for long before.
+            failing_since = failing_since or time.monotonic()
             is_away = isinstance(fault, StoreError) or fault.code in _AWAY
-            if not is_away or time.monotonic() > deadline:
+            if not is_away or time.monotonic() > failing_since + _PATIENCE_S:
                 raise
             time.sleep(0.1)

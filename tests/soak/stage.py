@@ -25,6 +25,7 @@ CONCURRENCY = 8
 _DRAIN_S = 2.0
 _LEAVES_WITHIN_S = 30.0
 _LATENCY_S = 0.5
+_NO_SERVER = "no server answers at"
 _BEHIND_PROXY = 0
 """The slot whose worker reaches the server through the proxy."""
 
@@ -100,13 +101,19 @@ class SoakStage:
                 time.sleep(fault.lasts_s)
                 self._proxy.delay(0)
 
+    def tend(self) -> None:
+        """As a supervisor does: a worker that found no server at its start is started again."""
+        for slot, worker in enumerate(self.workers):
+            if worker.running:
+                continue
+            if _NO_SERVER not in worker.log_text():
+                self.complaints.append(f"{worker.name} ended by itself")
+            self.workers[slot] = self._start(slot)
+
     def settle(self) -> None:
         """Ends all faults: every slot has a worker that takes work, and who was to leave has left."""
         self._proxy.heal()
-        for slot, worker in enumerate(self.workers):
-            if not worker.running:
-                self.complaints.append(f"{worker.name} ended by itself")
-                self.workers[slot] = self._start(slot)
+        self.tend()
         for worker in self.workers:
             worker.wait_until_ready(60)
         for worker, until in self._leaving:
@@ -135,10 +142,7 @@ class SoakStage:
         return worker
 
     def _kill(self, slot: int) -> None:
-        worker = self.workers[slot]
-        if not worker.running:
-            self.complaints.append(f"{worker.name} ended by itself")
-        worker.close()
+        self.workers[slot].close()
         self.kills += 1
         self.workers[slot] = self._start(slot)
 
