@@ -98,3 +98,44 @@ def test_a_worker_that_is_set_up_wrongly_says_so_and_ends(
     assert "Traceback" not in log
     worker.close()  # with the process that holds its leash
     leftovers.wait_until_none()
+
+
+STOPS_SERVER = """
+import os
+from contextlib import suppress
+
+import redis
+
+from retinue.agents import Agent
+
+client = redis.Redis.from_url(os.environ["RETINUE_STORE_URL"])
+while not client.keys("retinue:lease:*"):
+    pass
+# The server has let the worker in; once this is imported it is gone.
+with suppress(redis.ConnectionError):
+    client.shutdown(nosave=True)
+writer = Agent(name="writer", instructions="Write.")
+"""
+
+
+def test_a_worker_that_was_let_in_waits_for_a_server_that_restarts(
+    worker_process: WorkerFactory, tmp_path: Path
+) -> None:
+    (tmp_path / "stops_server.py").write_text(STOPS_SERVER)
+    with PrivateServer("valkey") as server:
+        worker = worker_process(server.url, ready=False, agents=["stops_server"], import_paths=[tmp_path])
+        worker.wait_for_log("store.waiting", timeout_s=SOON_S)
+        server.restart()
+        worker.wait_until_ready(2 * SOON_S)
+
+
+def test_a_worker_that_waits_for_its_server_can_be_stopped(
+    worker_process: WorkerFactory, tmp_path: Path
+) -> None:
+    (tmp_path / "stops_server.py").write_text(STOPS_SERVER)
+    with PrivateServer("valkey") as server:
+        worker = worker_process(server.url, ready=False, agents=["stops_server"], import_paths=[tmp_path])
+        worker.wait_for_log("store.waiting", timeout_s=SOON_S)
+        worker.terminate()
+        assert worker.wait(SOON_S) == 1
+        assert "told to stop before it was ready" in worker.log_text()

@@ -25,6 +25,7 @@ from retinue.contract import RetinueError
 
 _SHOWN = 50
 _PROBE_S = 30.0
+_TEND_EVERY_S = 0.5
 
 
 def main() -> int:
@@ -94,14 +95,24 @@ def check_slots(stage: SoakStage, load: Load) -> list[str]:
 def _strike(stage: SoakStage, faults: list[Fault], seconds: float) -> None:
     started = time.monotonic()
     for fault in faults:
-        time.sleep(max(0.0, started + fault.at_s - time.monotonic()))
+        _tend(stage, until=started + fault.at_s)
         at_s = time.monotonic() - started
         print(f"{at_s:7.1f} s  {fault.kind} slot={fault.slot} lasts_s={fault.lasts_s:.1f}", flush=True)
         try:
             stage.inflict(fault)
         except RetinueError as failed:
             stage.complaints.append(f"{fault.kind} failed: {failed}")
-    time.sleep(max(0.0, started + seconds - time.monotonic()))
+    _tend(stage, until=started + seconds)
+
+
+def _tend(stage: SoakStage, *, until: float) -> None:
+    """Looks after the workers until a time of the monotonic clock."""
+    while True:
+        stage.tend()
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            return
+        time.sleep(min(left_s, _TEND_EVERY_S))
 
 
 if __name__ == "__main__":

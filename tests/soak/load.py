@@ -14,7 +14,14 @@ from tests.soak.scripts import swarm
 from tests.soak.stage import SoakStage
 
 from retinue.client import SubagentHandle, SubagentLifecycle
-from retinue.contract import ErrorCode, SteerState, StoreError, SubagentLifecycleError, SubagentState
+from retinue.contract import (
+    TERMINAL_STATES,
+    ErrorCode,
+    SteerState,
+    StoreError,
+    SubagentLifecycleError,
+    SubagentState,
+)
 
 T = TypeVar("T")
 CLIENTS = 12
@@ -40,6 +47,7 @@ class Deed:
         cancelled: Whether a cancel was accepted.
         decided: By request id whether it was approved, of what was accepted.
         ended: The state in which the client saw it end; None = it did not.
+        stuck: How it stood then, and how many workers there were.
     """
 
     goal: str
@@ -50,6 +58,7 @@ class Deed:
     cancelled: bool = False
     decided: dict[str, bool] = field(default_factory=dict[str, bool])
     ended: SubagentState | None = None
+    stuck: str = ""
 
 
 class Load:
@@ -64,6 +73,7 @@ class Load:
         self.deeds: list[Deed] = []
         self.complaints: list[str] = []
         self.lifecycles = [stage.lifecycle(f"soak-{number}") for number in range(SESSIONS)]
+        self._stage = stage
         self._seed = seed
         self._number = 0
         self._lock = threading.Lock()
@@ -118,7 +128,15 @@ class Load:
         if kind == "walker" or random.random() < 0.2:
             self._interfere(lifecycle, deed, random)
         ended = _patiently(lambda: lifecycle.wait(handle, timeout_seconds=ENDS_WITHIN_S))
-        deed.ended = ended.state if ended.completed else None
+        if ended.completed:
+            deed.ended = ended.state
+        else:
+            deed.stuck = _patiently(lambda: self._how_it_stands(lifecycle, deed))
+
+    def _how_it_stands(self, lifecycle: SubagentLifecycle, deed: Deed) -> str:
+        live = [node for node in lifecycle.tree(deed.handle) if node.state not in TERMINAL_STATES]
+        phases = ", ".join(f"{node.agent} {node.phase}" for node in live)
+        return f"{phases}; {self._stage.count_leases()} workers"
 
     def _decide(self, lifecycle: SubagentLifecycle, deed: Deed, random: Random) -> None:
         _patiently(lambda: lifecycle.wait(deed.handle, timeout_seconds=ENDS_WITHIN_S, until="asked"))
@@ -146,12 +164,14 @@ class Load:
 
 def _patiently(call: Callable[[], T]) -> T:
     """What a call gives once the store is there; each call made here may be repeated."""
-    deadline = time.monotonic() + _PATIENCE_S
+    failing_since: float | None = None
     while True:
         try:
             return call()
         except (StoreError, SubagentLifecycleError) as fault:
+            # Not from the call's begin: it may have waited for long before.
+            failing_since = failing_since or time.monotonic()
             is_away = isinstance(fault, StoreError) or fault.code in _AWAY
-            if not is_away or time.monotonic() > deadline:
+            if not is_away or time.monotonic() > failing_since + _PATIENCE_S:
                 raise
             time.sleep(0.1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import redis
@@ -25,6 +25,8 @@ CONCURRENCY = 8
 _DRAIN_S = 2.0
 _LEAVES_WITHIN_S = 30.0
 _LATENCY_S = 0.5
+_SERVER_STARTS = 4
+_NO_SERVER = "no server answers at"
 _BEHIND_PROXY = 0
 """The slot whose worker reaches the server through the proxy."""
 
@@ -63,6 +65,13 @@ class SoakStage:
         """A plain client, to look behind the facade."""
         return self.server.client(decode_responses=True)
 
+    def count_leases(self) -> int:
+        """How many workers live, as far as the server says."""
+        try:
+            return sum(1 for _ in self.client().scan_iter(keys.lease("*"), count=10_000))
+        except redis.RedisError:
+            return 0
+
     def ledger(self) -> list[str]:
         """What tools wrote, in order."""
         path = self.directory / "ledger.txt"
@@ -100,13 +109,19 @@ class SoakStage:
                 time.sleep(fault.lasts_s)
                 self._proxy.delay(0)
 
+    def tend(self) -> None:
+        """As a supervisor does: a worker that found no server at its start is started again."""
+        for slot, worker in enumerate(self.workers):
+            if worker.running:
+                continue
+            if _NO_SERVER not in worker.log_text():
+                self.complaints.append(f"{worker.name} ended by itself")
+            self.workers[slot] = self._start(slot)
+
     def settle(self) -> None:
         """Ends all faults: every slot has a worker that takes work, and who was to leave has left."""
         self._proxy.heal()
-        for slot, worker in enumerate(self.workers):
-            if not worker.running:
-                self.complaints.append(f"{worker.name} ended by itself")
-                self.workers[slot] = self._start(slot)
+        self.tend()
         for worker in self.workers:
             worker.wait_until_ready(60)
         for worker, until in self._leaving:
@@ -135,10 +150,7 @@ class SoakStage:
         return worker
 
     def _kill(self, slot: int) -> None:
-        worker = self.workers[slot]
-        if not worker.running:
-            self.complaints.append(f"{worker.name} ended by itself")
-        worker.close()
+        self.workers[slot].close()
         self.kills += 1
         self.workers[slot] = self._start(slot)
 
@@ -162,14 +174,24 @@ class SoakStage:
     def _restart_server(self, away_s: float) -> None:
         self.server.kill()
         time.sleep(away_s)
-        self.server.start()
+        self._start_server()
         self.restarts += 1
+
+    def _start_server(self) -> None:
+        """However long it takes to read its file on a busy machine."""
+        for _ in range(_SERVER_STARTS - 1):
+            with suppress(ProcessFailedError):
+                self.server.start()
+                return
+        self.server.start()
 
     def _cut(self, lasts_s: float) -> None:
         client = self.client()
         for _ in range(3):
             for kind in ("normal", "pubsub"):
-                client.execute_command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
+                # A server that could not be started again in time has no connections to cut.
+                with suppress(redis.ConnectionError):
+                    client.execute_command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
             time.sleep(lasts_s / 3)
 
     def _drain(self, slot: int) -> None:

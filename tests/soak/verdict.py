@@ -71,7 +71,7 @@ def check_logs(trees: Sequence[Tree]) -> list[str]:
         if not tree.events:
             found.append(f"{tree.deed.goal}: was launched, and is not there")
         if tree.deed.ended not in TERMINAL_STATES:
-            found.append(f"{tree.deed.goal} ({tree.deed.kind}): no client saw it end")
+            found.append(f"{tree.deed.goal} ({tree.deed.kind}): no client saw it end: {tree.deed.stuck}")
     return found
 
 

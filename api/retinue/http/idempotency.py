@@ -108,9 +108,7 @@ class Once:
             await self.service.connections().store.run(call)
 
     def _seeded(self, session_id: str, seed: LaunchSeed) -> AsyncSubagentLifecycle:
-        return SeededLifecycle(
-            session_id, seed, tenant=self.caller.tenant, settings=self.service.settings
-        )
+        return SeededLifecycle(session_id, seed, tenant=self.caller.tenant, settings=self.service.settings)
 
     def _place(self) -> str:
         route = self.request.scope["route"].path

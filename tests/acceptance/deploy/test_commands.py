@@ -46,7 +46,7 @@ def filled(text: str) -> str:
 
     def value(match: re.Match[str]) -> str:
         name, _, default = match[1].partition(":")
-        assert name in GIVEN or default, f"{name} has no default, and is not among what a person is told to give"
+        assert name in GIVEN or default, f"{name}: neither a default nor among what a person is told to give"
         return GIVEN.get(name, default.removeprefix("-"))
 
     return re.sub(r"\$\{([^}]+)\}", value, text)

@@ -70,6 +70,6 @@ OF_CLIENTS = frozenset(
     }
 )
 """Scripts that no worker sends. test_killed_clients.py has points of answer, decide and discard; a purge is
-broken off in integration/client/test_purging.py, a request with a key in acceptance/http/test_idempotency.py; the
-others are one step each, and have none.
+broken off in integration/client/test_purging.py, a request with a key in acceptance/http/test_idempotency.py;
+the others are one step each, and have none.
 """

@@ -135,11 +135,11 @@ async def test_a_worker_that_does_not_know_canaries_is_sent_none(stage: HealthSt
 async def test_a_broker_that_refuses_canaries_is_not_taken_for_one_that_is_away(
     valkey_server: PrivateServer,
 ) -> None:
-    valkey_server.client().execute_command(
-        "ACL", "SETUSER", "weak", "on", ">pw", "~*", "&*", "+@all", "-rpush"
-    )
+    server = valkey_server.client()
+    server.execute_command("ACL", "SETUSER", "weak", "on", ">pw", "~*", "&*", "+@all", "-rpush")
     url = f"redis://weak:pw@127.0.0.1:{valkey_server.port}/0"
     async with AsyncExitStack() as stack:
+        stack.callback(server.execute_command, "ACL", "DELUSER", "weak")
         stage = HealthStage(valkey_server, stack, url)
         await stack.enter_async_context(stage.app.router.lifespan_context(stage.app))
         stage.advertise(answers_canaries=True)

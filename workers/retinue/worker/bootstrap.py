@@ -19,11 +19,15 @@ from retinue.agents.registry import Registry
 from retinue.broker.checks import require_server
 from retinue.broker.routes import queue_for
 from retinue.broker.settings import Settings, load_settings
-from retinue.contract import RetinueError, SettingsError
+from retinue.contract import RetinueError, SettingsError, StoreUnavailableError
+from retinue.store.sync_link import SyncLink
 from retinue.worker.lease import Lease
 
 _log = logging.getLogger("retinue.worker")
 _LEASE_WAIT_S = 10.0
+"""How long a server that answers may let a worker wait for its lease, in seconds."""
+
+_LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,35 @@ def prepare() -> Prepared:
             "agents.none module=%s: it declares no agent; agents must stand at the top level of a module",
             module,
         )
-    if not lease.wait_held(_LEASE_WAIT_S):
-        raise SettingsError("no lease could be taken", setting="store_url", mend="see the worker's log")
+    _wait_for_lease(lease, settings)
     lease.retire("start")
     return Prepared(process, settings, lease, registry)
+
+
+def _wait_for_lease(lease: Lease, settings: Settings) -> None:
+    """As long as the server is away: it was there a moment ago, so it restarts, or a replica takes over."""
+    answered_s = 0.0
+    while not lease.wait_held(_LOOK_S):
+        lease.beat("start")
+        if not _answers(settings):
+            answered_s = 0.0
+            _log.warning("store.waiting reason=lease delay_s=%g", _LOOK_S)
+            continue
+        answered_s += _LOOK_S
+        if answered_s >= _LEASE_WAIT_S:
+            raise SettingsError("no lease could be taken", setting="store_url", mend="see the worker's log")
+
+
+def _answers(settings: Settings) -> bool:
+    limit_s = settings.store_timeout_seconds
+    link = SyncLink(settings.required_store_url, connect_timeout_s=limit_s, timeout_s=limit_s, retries=0)
+    try:
+        link.execute("PING")
+    except StoreUnavailableError:
+        return False
+    finally:
+        link.close()
+    return True
 
 
 def loaded_queues(_app: Any) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from retinue.contract import StoreMemoryError, StoreUnavailableError
@@ -19,6 +19,31 @@ T = TypeVar("T")
 _log = logging.getLogger("retinue.worker")
 _FIRST_S = 0.05
 _LONGEST_S = 2.0
+
+
+async def until_answered(
+    ask: Callable[[], Awaitable[T]], *, on_wait: Callable[[str], None] | None = None
+) -> T:
+    """What the store answers, however long it takes to be there again.
+
+    Args:
+        ask: Asks the store; may be repeated.
+        on_wait: Told the class of the fault before each wait.
+
+    Raises:
+        StoreReplyError: The server refused for good.
+    """
+    delay = _FIRST_S
+    while True:
+        try:
+            return await ask()
+        except (StoreUnavailableError, StoreMemoryError) as fault:
+            reason = type(fault).__name__
+        if on_wait:
+            on_wait(reason)
+        _log.warning("store.waiting reason=%s delay_s=%.2f", reason, delay)
+        await asyncio.sleep(delay * (0.5 + random.random() / 2))
+        delay = min(delay * 2, _LONGEST_S)
 
 
 class PatientStore:
@@ -34,19 +59,5 @@ class PatientStore:
         self._on_wait = on_wait
 
     async def run(self, call: ScriptCall[T] | CommandCall[T]) -> T:
-        """The answer, however long the store takes to be there again.
-
-        Raises:
-            StoreReplyError: The server refused the call for good.
-        """
-        delay = _FIRST_S
-        while True:
-            try:
-                return await self.store.run(call)
-            except (StoreUnavailableError, StoreMemoryError) as fault:
-                reason = type(fault).__name__
-            if self._on_wait:
-                self._on_wait(reason)
-            _log.warning("store.waiting reason=%s delay_s=%.2f", reason, delay)
-            await asyncio.sleep(delay * (0.5 + random.random() / 2))
-            delay = min(delay * 2, _LONGEST_S)
+        """The answer, as `until_answered` gets it."""
+        return await until_answered(lambda: self.store.run(call), on_wait=self._on_wait)

@@ -14,7 +14,7 @@ import traceback
 import uuid
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from functools import partial
 from time import monotonic
 from typing import Any, Final, cast
@@ -47,6 +47,9 @@ _STOP_SLACK_S: Final = 10.0
 
 _CANCEL_S: Final = 2.0
 """How long runs that were not handed back may take to notice that they are cancelled, in seconds."""
+
+_START_LOOK_S: Final = 0.2
+"""How often a start that takes long looks whether it is still wanted, in seconds."""
 
 _log = logging.getLogger(__name__)
 
@@ -138,7 +141,7 @@ class RunPool(BasePool):
         self._loop.start()
         try:
             self._runtime = cast(Runtime, factory(self.app, self))
-            self._loop.call(self._runtime.start()).result()
+            self._wait_for_start(self._loop.call(self._runtime.start()))
         except RetinueError as error:
             self._loop.close(_CANCEL_S)
             raise SystemExit(f"retinue: {error}") from error
@@ -306,6 +309,15 @@ class RunPool(BasePool):
     def _wake_hub(self) -> None:
         if self._hub is not None:
             self._hub.call_soon(self._start_held)
+
+    def _wait_for_start(self, starting: Future[None]) -> None:
+        """As long as it takes: a store that is away is waited for, unless the worker is told to stop."""
+        while not starting.done():
+            if state.should_stop is not None or state.should_terminate is not None:
+                starting.cancel()
+                raise SystemExit("retinue: told to stop before it was ready")
+            wait((starting,), _START_LOOK_S)
+        starting.result()
 
     def _wait_for_runtime(self, loop: LoopThread) -> None:
         stopping = cast("Future[None]", self._stopping)

@@ -47,7 +47,7 @@ from retinue.worker.hook_calls import HookCalls
 from retinue.worker.models import OpenAiModel, RetryPolicy
 from retinue.worker.network_tools import NetworkTools
 from retinue.worker.outbox import Outbox
-from retinue.worker.patience import PatientStore
+from retinue.worker.patience import PatientStore, until_answered
 from retinue.worker.prices import Prices
 from retinue.worker.providers import ProviderBundles
 from retinue.worker.reports import ReceivedWakeUp, Succeeded, TaskReport
@@ -182,7 +182,9 @@ class WorkerRuntime:
         )
         self._prepared.lease.set_callbacks(on_lost=self._on_lost, on_back=self._on_back)
         self._started_at = time.time()
-        await self._advertise()
+        self._watch_over(self._beat())
+        # A server that restarts just now must not end a worker that it has let in before.
+        await until_answered(self._advertise)
         self._broker = self._broker_link()
         notices = ("notices", self._outbox.look_for_notices)
         reaper = Reaper(store, self._link, self._broker, self._waker, settings, process, more=(notices,))
@@ -198,7 +200,7 @@ class WorkerRuntime:
         asked = drain_when_asked(self._subscriptions, self._store, process, self._drain)
         full = self._canaries.answer_when_full(self._pool.if_full)
         watching = () if self._alone else (reaper.run(), full)
-        for work in (self._beat(), self._readvertise(), owner_check.run(), asked, *watching):
+        for work in (self._readvertise(), owner_check.run(), asked, *watching):
             self._watch_over(work)
         if hooks.are_told_of_ends and not self._alone:
             self._watch_over(self._outbox.watch_for_ends())
