@@ -90,7 +90,7 @@ $(READY): pyproject.toml uv.lock
 	@touch $@
 
 openapi: $(READY)
-	@$(BIN)/python -m retinue.http.openapi_file > docs/openapi.json.new && mv docs/openapi.json.new docs/openapi.json
+	@$(BIN)/python -m retinue.http.openapi.file > docs/openapi.json.new && mv docs/openapi.json.new docs/openapi.json
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

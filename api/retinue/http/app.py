@@ -11,13 +11,14 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from retinue.broker.settings import Settings
-from retinue.http.body_gate import BodyGate
-from retinue.http.faults import Faults
-from retinue.http.host_check import HostCheck
-from retinue.http.openapi import DescribedApi, operation_id
+from retinue.http.middleware.body_gate import BodyGate
+from retinue.http.middleware.faults import Faults
+from retinue.http.middleware.host_check import HostCheck
+from retinue.http.middleware.request_log import RequestLog
+from retinue.http.middleware.security_headers import SecurityHeaders
+from retinue.http.openapi.document import DescribedApi, operation_id
 from retinue.http.problems import add_problem_handlers
-from retinue.http.readiness import readiness_part
-from retinue.http.request_log import RequestLog
+from retinue.http.readiness.part import readiness_part
 from retinue.http.routes import (
     control,
     dead_letters,
@@ -34,7 +35,6 @@ from retinue.http.routes import (
     webhooks,
     whoami,
 )
-from retinue.http.security_headers import SecurityHeaders
 from retinue.http.service import Service
 from retinue.http.streams.opening import streams_part
 from retinue.http.webhooks.part import webhooks_part

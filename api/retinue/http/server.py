@@ -17,7 +17,7 @@ from retinue.broker.settings import Settings
 from retinue.contract import RetinueError, SettingsError
 from retinue.http.app import create_app
 from retinue.http.entrance import Entrance, prepare_entrance
-from retinue.http.host_check import is_loopback
+from retinue.http.middleware.host_check import is_loopback
 from retinue.http.protocol import patient
 from retinue.http.service import Service
 from retinue.http.streams.connection import StreamProtocol, give_up_on_silence

@@ -15,7 +15,7 @@ from retinue.http.tokens import TokenReader
 
 if TYPE_CHECKING:
     from retinue.client.async_connections import AsyncConnections
-    from retinue.http.readiness import Readiness
+    from retinue.http.readiness.part import Readiness
     from retinue.http.streams.hub import StreamHub
     from retinue.http.webhooks.targets import Targets
 

@@ -12,12 +12,13 @@ import pytest
 from tests.acceptance.http.http_rig import HttpRig, http_rig
 from tests.acceptance.run_rig import DEADLINE_S
 
-CASES = 60
+CASES = 15
 """Random cases of each route and kind, besides those that cover its schema."""
 
-# What a JSON schema cannot say: that fields belong together, that a name is known, that an idempotency key
-# was not used for another request, that a cursor was given.
-OF_FIELDS = ("launch", "launch_many", "continue_run", "raise_budget", "create_webhook")
+# What a JSON schema cannot say, or not in a way that data can be made from: that fields belong together, that
+# a name is known, that a text is not blank and has no NUL, that an idempotency key was not used for another
+# request, that a cursor was given.
+OF_FIELDS = ("launch", "launch_many", "continue_run", "steer", "raise_budget", "create_webhook")
 OF_KEYS = ("approve", "deny", "answer", "replay")
 OF_CURSORS = (
     "list_runs",
@@ -29,6 +30,8 @@ OF_CURSORS = (
     "dead_letters",
     "deliveries",
 )
+# Of schemathesis itself, which gives up where its own data take long to make: machines may be busy.
+UNHURRIED = ("--suppress-health-check", "all")
 ACCEPTED = ("2xx", "3xx", "401", "403", "404", "409", "429")
 
 CONFIG = """\
@@ -107,7 +110,16 @@ def test_schemathesis_finds_nothing(web: HttpRig, tmp_path: Path) -> None:
     command = [program, "--config-file", config, "run", f"{web.apis[0].url}/v1/openapi.json"]
 
     done = subprocess.run(
-        [*command, "--checks", "all", "--phases", "examples,coverage,fuzzing", "--warnings", "off"],
+        [
+            *command,
+            "--checks",
+            "all",
+            "--phases",
+            "examples,coverage,fuzzing",
+            "--warnings",
+            "off",
+            *UNHURRIED,
+        ],
         cwd=tmp_path,
         capture_output=True,
         text=True,

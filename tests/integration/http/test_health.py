@@ -16,7 +16,7 @@ from retinue.broker.canaries import answer_canary
 from retinue.broker.routes import private_queue, queue_keys
 from retinue.broker.settings import Settings
 from retinue.http import create_app
-from retinue.http.readiness import EVERY_S
+from retinue.http.readiness.part import EVERY_S
 from retinue.http.schemas.health import AliveAnswer, ReadyAnswer
 from retinue.store import keys
 from retinue.store.api_keys import create_key

@@ -11,7 +11,7 @@ from retinue.cli.request_options import request_fields, with_request_options
 from retinue.contract import Budget, OnSpent, Priority, Role, SubagentLaunchRequest
 
 # Said by other options (--session), or too much for a command line.
-_WITHOUT_OPTION = {"agent_spec", "parent_session_id", "on_done", "limits", "on_parent_end"}
+_WITHOUT_OPTION = {"agent_spec", "parent_session_id", "on_done", "webhook", "limits", "on_parent_end"}
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from starlette.types import Message
 from tests.unit.http.asgi import Answer, Plain, body_messages, call, request_scope
 
 from retinue.broker.http_settings import HttpSettings
-from retinue.http.body_gate import BodyGate
-from retinue.http.faults import Faults
+from retinue.http.middleware.body_gate import BodyGate
+from retinue.http.middleware.faults import Faults
 
 JSON = {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}
 LIMITS = HttpSettings(max_body_bytes=1_024, max_json_depth=8, request_timeout_seconds=0.2)

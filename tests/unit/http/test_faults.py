@@ -8,8 +8,8 @@ from starlette.types import Receive, Scope, Send
 from tests.unit.http.asgi import Answer, call, request_scope
 
 from retinue.contract import ErrorCode, SubagentLifecycleError
-from retinue.http.faults import Faults
-from retinue.http.request_log import RequestLog
+from retinue.http.middleware.faults import Faults
+from retinue.http.middleware.request_log import RequestLog
 
 
 class Raising:

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.http.asgi import Plain, call, request_scope
 
 from retinue.broker.http_settings import HttpSettings
-from retinue.http.faults import Faults
-from retinue.http.host_check import HostCheck, is_allowed
+from retinue.http.middleware.faults import Faults
+from retinue.http.middleware.host_check import HostCheck, is_allowed
 
 LOOPBACK = [
     "localhost",

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from retinue.http.json_check import check_json, depth_of
+from retinue.http.middleware.json_check import check_json, depth_of
 from retinue.http.problems import Problem
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from retinue.http.openapi_details import operations
-from retinue.http.openapi_file import written
+from retinue.http.openapi.details import operations
+from retinue.http.openapi.file import written
 
 FILE = Path(__file__).parents[3] / "docs" / "openapi.json"
 OPENAPI: dict[str, Any] = json.loads(FILE.read_text())

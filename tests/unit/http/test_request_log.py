@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from tests.unit.http.asgi import Plain, call, request_scope
 
-from retinue.http.request_log import RequestLog, request_id_from
+from retinue.http.middleware.request_log import RequestLog, request_id_from
 
 SECRETS = {"Authorization": "Bearer rtn_a_secret", "Retinue-Handle": "secret-handle"}
 

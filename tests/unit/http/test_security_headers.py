@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.http.asgi import Plain, call, request_scope
 
-from retinue.http.security_headers import SecurityHeaders
+from retinue.http.middleware.security_headers import SecurityHeaders
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/runs", "/healthz"])

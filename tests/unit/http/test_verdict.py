@@ -9,8 +9,8 @@ import pytest
 
 from retinue.broker.canaries import CanaryAnswer
 from retinue.broker.catalogue import CatalogueSnapshot, WorkerEntry
-from retinue.http.canary_round import RoundAnswers
-from retinue.http.verdict import (
+from retinue.http.readiness.canary_round import RoundAnswers
+from retinue.http.readiness.verdict import (
     STARTS_WITHIN_S,
     Check,
     Verdict,

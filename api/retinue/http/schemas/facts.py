@@ -11,7 +11,7 @@ Fact = Mapping[str, Any]
 
 _NAME: Final = {"maxLength": limits.NAME_MAX_CHARS}
 _NO_NUL: Final = {"pattern": r"^[^\u0000]*$"}
-_SAYS_SOMETHING: Final = {"minLength": 1, "pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$"}
+_SAYS_SOMETHING: Final = {"minLength": 1, "pattern": r"\S"}
 _COUNT: Final = {"minimum": 0, "maximum": limits.COUNT_MAX}
 _TOKENS: Final = {"minimum": 1, "maximum": limits.TOKENS_MAX}
 _SECONDS: Final = {"exclusiveMinimum": 0, "maximum": limits.TIMEOUT_MAX_SECONDS}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from retinue.client.reads import FOLLOW_EVERY_S, chunks
 from retinue.contract import StoreError, StoreUnavailableError
-from retinue.http.faults import trace_of
+from retinue.http.middleware.faults import trace_of
 from retinue.http.streams.log import LogCursor, Part
 from retinue.http.streams.passing import PassingNews
 from retinue.http.streams.watched import WatchedLog

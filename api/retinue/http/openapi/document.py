@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from retinue.http.openapi_details import add_details
+from retinue.http.openapi.details import add_details
 from retinue.http.schemas.problem import ProblemAnswer
 
 _DESCRIPTION: Final = """\

@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retinue.broker.http_settings import HttpSettings
-from retinue.http.json_check import check_json
+from retinue.http.middleware.json_check import check_json
 from retinue.http.problems import Problem
 
 _LINGER_S: Final = 2.0

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from retinue.broker.canaries import CanaryAnswer
 from retinue.broker.catalogue import CatalogueSnapshot, WorkerEntry
-from retinue.http.canary_round import RoundAnswers
+from retinue.http.readiness.canary_round import RoundAnswers
 
 STARTS_WITHIN_S: Final = 20.0
 """How long a worker may take from its first sign of life to its first message, in seconds."""
