@@ -225,7 +225,7 @@ def test_credentials_that_an_operator_lets_a_document_hold_are_used_and_stand_no
     stored = _everything(valkey_url)
     assert result.handle.subagent_id in stored
     for place in (stored, worker.log_text(), repr(result), str(asked.body)):
-        assert "canary" not in place
+        assert "canary-" not in place
 
 
 def test_without_that_leave_such_a_document_stops_the_worker_with_the_mend(
@@ -238,4 +238,4 @@ def test_without_that_leave_such_a_document_stops_the_worker_with_the_mend(
     log = str(caught.value)
     assert '[llm_configs."own"] api_key_env' in log
     assert '[remote_tools.tools."echo"] headers' in log
-    assert "canary" not in log
+    assert "canary-" not in log

@@ -56,20 +56,29 @@ ALL = (*RUNS, *REAPER, *STOPPING)
 
 OF_CLIENTS = frozenset(
     {
+        "add_webhook",
         "admit",
         "admit_key",
         "answer",
         "begin_request",
         "decide",
         "discard",
+        "drop_webhook",
+        "enable_webhook",
         "end_request",
         "interrupt",
+        "post_deliveries",
         "purge",
         "raise_budget",
+        "record_delivery",
+        "redeliver",
+        "release_lane",
         "revoke_key",
+        "rotate_secret",
+        "take_lane",
     }
 )
 """Scripts that no worker sends. test_killed_clients.py has points of answer, decide and discard; a purge is
-broken off in integration/client/test_purging.py, a request with a key in acceptance/http/test_idempotency.py;
-the others are one step each, and have none.
+broken off in integration/client/test_purging.py, a request with a key in acceptance/http/test_idempotency.py,
+a delivery in acceptance/http/test_webhooks.py; the others are one step each, and have none.
 """

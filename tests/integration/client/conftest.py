@@ -134,8 +134,9 @@ def colour(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served_apis() -> Iterator[ServedApis]:
+    # Not for longer: their loops draw random numbers, which tests of properties must find undisturbed.
     made = ServedApis()
     yield made
     made.close()

@@ -64,7 +64,7 @@ class ServedApi:
 
 
 class ServedApis:
-    """Those of a test session, each made when it is first asked for."""
+    """Those of a test module, each made when it is first asked for."""
 
     def __init__(self) -> None:
         self._made: dict[str, ServedApi] = {}
