@@ -213,9 +213,10 @@ def _audit_sums(found: Dump, records: dict[str, str]) -> None:
         while parent in views:
             sums[parent] += view.usage
             parent = views[parent].parent_id
+    members = Counter(view.root_id for view in views.values())
     for run_id, view in views.items():
         tree = f"{records[run_id].rpartition('run:')[0]}tree:{view.root_id}"
-        if int(found[tree].value["n"]) == sum(other.root_id == view.root_id for other in views.values()):
+        if int(found[tree].value["n"]) == members[view.root_id]:
             assert _same(view.tree_usage, view.usage + sums[run_id]), run_id
 
 
