@@ -6,9 +6,8 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 import yaml
+from tests.acceptance.http.http_rig import free_port
 
 from retinue.testing.processes import ChildProcess
 from retinue.testing.scripted_server import ScriptedServer
@@ -33,12 +33,6 @@ GIVEN = {
     "OPENAI_API_KEY": "test-key",
 }
 """What a person exports before `docker compose up`."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def filled(text: str) -> str:
@@ -83,26 +77,33 @@ class Composed:
         store = self._start("store", command, {})
         store.wait_for_log("Ready to accept connections", timeout_s=DEADLINE_S)
 
-    def start(self, service: str, *, arguments: list[str], **more: str) -> ChildProcess:
-        """A service of the image, with the environment of the file."""
+    def start(
+        self,
+        service: str,
+        *,
+        command: Sequence[str] | None = None,
+        arguments: Sequence[str] = (),
+        **more: str,
+    ) -> ChildProcess:
+        """A service of the image, with the environment of the file.
+
+        Args:
+            command: In place of the file's.
+            arguments: Added to the command.
+            more: Further environment.
+        """
         entry = self._services[service]
         environment = {name: filled(str(value)) for name, value in entry["environment"].items()}
         url = environment["RETINUE_STORE_URL"]
         assert url == f"redis://:{GIVEN['RETINUE_STORE_PASSWORD']}@store:6379/0"
         environment["RETINUE_STORE_URL"] = url.replace("store:6379", f"127.0.0.1:{self.store_port}")
-        return self._start(service, [*entry["command"], *arguments], {**environment, **more})
+        return self._start(service, [*(command or entry["command"]), *arguments], {**environment, **more})
 
     def run(self, *command: str) -> str:
         """What a command prints, run as `docker compose run --rm web` does."""
-        process = self.start_command("web", list(command))
+        process = self.start("web", command=command)
         assert process.wait(DEADLINE_S) == 0, process.log_text()
         return process.log_text()
-
-    def start_command(self, service: str, command: list[str]) -> ChildProcess:
-        entry = {**self._services[service], "command": command}
-        own = Composed({service: entry}, self._directory, self._stack)
-        own.store_port = self.store_port
-        return own.start(service, arguments=[])
 
     def _start(self, name: str, command: list[str], environment: Mapping[str, str]) -> ChildProcess:
         base = worker_environment({}, import_paths=[AGENTS])
@@ -129,7 +130,7 @@ def test_the_composed_services_work_together(services: Mapping[str, Any], tmp_pa
         assert found is not None, made
         web_port, flower_port = free_port(), free_port()
         web = composed.start("web", arguments=["--port", str(web_port)])
-        worker = composed.start("worker", arguments=[], OPENAI_BASE_URL=model.base_url)
+        worker = composed.start("worker", OPENAI_BASE_URL=model.base_url)
         flower = composed.start("flower", arguments=[f"--port={flower_port}"])
         web.wait_for_log("listening on", timeout_s=DEADLINE_S)
         worker.wait_for_log(r"\bready\.$", timeout_s=DEADLINE_S)
@@ -175,12 +176,6 @@ def test_two_workers_start_and_each_may_drain(services: Mapping[str, Any]) -> No
     assert services["worker"]["stop_grace_period"] == "60s"
 
 
-@pytest.fixture
-def unit_stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
 @pytest.mark.parametrize(
     ("unit", "ready"),
     [
@@ -190,7 +185,7 @@ def unit_stack() -> Iterator[ExitStack]:
     ],
 )
 def test_the_command_of_a_unit_starts(
-    valkey_server: PrivateServer, tmp_path: Path, unit_stack: ExitStack, unit: str, ready: str
+    valkey_server: PrivateServer, tmp_path: Path, unit: str, ready: str
 ) -> None:
     text = (DEPLOY / unit).read_text()
     (line,) = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
@@ -209,14 +204,8 @@ def test_the_command_of_a_unit_starts(
         "flower_port": free_port(),
         "http__port": free_port(),
     }
-    process = ChildProcess(
-        words,
-        log=tmp_path / "unit.log",
-        cwd=tmp_path,
-        env={**worker_environment(settings, import_paths=[AGENTS]), "XDG_STATE_HOME": str(tmp_path)},
-    )
-    unit_stack.callback(process.close)
-
-    process.wait_for_log(ready, timeout_s=DEADLINE_S)
-    process.terminate()
-    process.wait(DEADLINE_S)
+    environment = {**worker_environment(settings, import_paths=[AGENTS]), "XDG_STATE_HOME": str(tmp_path)}
+    with ChildProcess(words, log=tmp_path / "unit.log", cwd=tmp_path, env=environment) as process:
+        process.wait_for_log(ready, timeout_s=DEADLINE_S)
+        process.terminate()
+        process.wait(DEADLINE_S)
