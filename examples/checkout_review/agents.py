@@ -6,7 +6,7 @@ from pathlib import Path
 
 from checkout_review.tools import count_files, largest_modules, outline_module, search_text
 
-from retinue.agents.agentspec import load_agent_spec
+from retinue.agents.agentspec.loading import load_agent_spec
 
 __all__ = ["count_files", "largest_modules", "outline_module", "search_text", "team"]
 

@@ -16,9 +16,9 @@ from celery import Celery
 
 from retinue.contract.classification import ErrorClassification
 from retinue.contract.errors import StoreMemoryError, StoreUnavailableError
-from retinue.store.link import AsyncLink
+from retinue.store.connections.link import AsyncLink
 from retinue.worker.celery import app
-from retinue.worker.pool import Failed, ReceivedWakeUp, Revoked, RunPool, Succeeded, TaskReport
+from retinue.worker.pool.run_pool import Failed, ReceivedWakeUp, Revoked, RunPool, Succeeded, TaskReport
 
 app.conf["retinue_runtime"] = "dummy_runtime:DummyRuntime"
 if "DUMMY_QUEUES" in os.environ:

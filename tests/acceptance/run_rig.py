@@ -16,11 +16,13 @@ import redis
 
 from retinue.broker.app import create_app
 from retinue.broker.settings import Settings
-from retinue.client import SubagentLifecycle, SubagentNode, answers
-from retinue.client.connections import connections_for
+from retinue.client import SubagentLifecycle, SubagentNode
+from retinue.client.dispatch.connections import connections_for
+from retinue.client.reading import answers
 from retinue.contract import Event, EventType, SubagentHandle, SubagentResult
-from retinue.store import keys, reading
+from retinue.store import keys
 from retinue.store.call import RunKey
+from retinue.store.operations import reading
 from retinue.testing.scripted_server import ScriptedServer
 from retinue.testing.servers import PrivateServer
 from retinue.testing.workers import WorkerOptions, WorkerProcess

@@ -10,10 +10,10 @@ import pytest
 from tests.integration.client.patience import wait_until
 
 from retinue.client import ErrorClassification, SubagentLifecycle, SubagentLifecycleError, SubagentState
-from retinue.store import control
 from retinue.store.call import RunKey
+from retinue.store.connections.sync_link import SyncLink
+from retinue.store.operations import control
 from retinue.store.store import Store
-from retinue.store.sync_link import SyncLink
 from retinue.testing import Call, ScriptedRequest, ScriptedServer, Turn, TurnCount
 from retinue.testing.clients import LifecycleFactory
 from retinue.testing.workers import WorkerFactory

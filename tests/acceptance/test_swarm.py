@@ -21,7 +21,7 @@ from retinue.store.scripts import script
 from retinue.testing import Call, Match, ScriptedRequest, Turn
 from retinue.testing.proxy import FaultProxy, Loss
 from retinue.testing.scripts import Script
-from retinue.worker.tool_calls import OUTCOME_UNKNOWN
+from retinue.worker.calls.tool_calls import OUTCOME_UNKNOWN
 
 ALL = 1_000_000
 EXPERTS = "experts"

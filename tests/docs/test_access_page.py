@@ -7,11 +7,11 @@ import tomllib
 import pytest
 from tests.docs.fenced import PROJECT, blocks, commands
 
-from retinue.broker.http_settings import HttpSettings
+from retinue.broker.settings.http import HttpSettings
 from retinue.cli.app import run
 from retinue.cli.exits import ExitCode
-from retinue.store import idempotency
-from retinue.store.api_keys import Scope
+from retinue.store.operations import idempotency
+from retinue.store.operations.api_keys import Scope
 
 PAGE = PROJECT / "docs" / "access.md"
 

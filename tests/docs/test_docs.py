@@ -10,10 +10,10 @@ import pytest
 from tests.docs.fenced import PROJECT, blocks
 
 from retinue.agents import HookPoint, Registry, resolve
-from retinue.agents.background import BACKGROUND_TOOLS
+from retinue.agents.builtin_tools.background import BACKGROUND_TOOLS
 from retinue.broker.settings import Settings
-from retinue.client.budgeting import checked_caps
-from retinue.client.requests import launch_request
+from retinue.client.facade.budgeting import checked_caps
+from retinue.client.launching.requests import launch_request
 from retinue.contract import (
     Budget,
     BudgetCap,
@@ -24,9 +24,9 @@ from retinue.contract import (
     Usage,
     document_name,
 )
-from retinue.store.provider_places import ProviderLimits
+from retinue.store.operations.provider_places import ProviderLimits
 from retinue.worker.models import ModelUsage, Provider
-from retinue.worker.prices import Prices
+from retinue.worker.models.prices import Prices
 
 
 def test_the_agent_spec_page_declares_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

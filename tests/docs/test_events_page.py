@@ -7,9 +7,9 @@ import re
 import pytest
 from tests.docs.fenced import PROJECT
 
-from retinue.broker.http_settings import HttpSettings
+from retinue.broker.settings.http import HttpSettings
 from retinue.contract import EVENT_KEYS, EventType
-from retinue.worker.deltas import BEHIND_CHARS, EVERY_S
+from retinue.worker.run.deltas import BEHIND_CHARS, EVERY_S
 
 PAGE = (PROJECT / "docs" / "events.md").read_text()
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from tests.docs.fenced import PROJECT, blocks
 
-from retinue.broker.http_settings import HttpSettings
-from retinue.client.requests import launch_request
+from retinue.broker.settings.http import HttpSettings
+from retinue.client.launching.requests import launch_request
 from retinue.http.routes.webhooks import router
 from retinue.http.webhooks.message import message_body
 from retinue.http.webhooks.signing import signed_headers
-from retinue.store.deliveries import Delivery
-from retinue.store.webhooks import new_secret
+from retinue.store.operations.deliveries import Delivery
+from retinue.store.operations.webhooks import new_secret
 
 PAGE = PROJECT / "docs" / "webhooks.md"
 TEXT = PAGE.read_text(encoding="utf-8")

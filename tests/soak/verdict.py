@@ -18,7 +18,7 @@ from tests.soak.stage import SoakStage
 
 from retinue.contract import TERMINAL_STATES, Event, EventType, SubagentState, partition_of
 from retinue.store import keys
-from retinue.store.reading import read_events
+from retinue.store.operations.reading import read_events
 
 _SETTLES_WITHIN_S = 30.0
 _CLOCK_S = 0.05

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from retinue.cli.output import note
 
 if TYPE_CHECKING:
-    from retinue.agents.explain import Explained, Wishes
-    from retinue.agents.registry import Registry
+    from retinue.agents.effective.explain import Explained, Wishes
+    from retinue.agents.registry.registry import Registry
     from retinue.broker.catalogue import CatalogueSnapshot
     from retinue.broker.settings import Settings
 
@@ -30,7 +30,7 @@ def declared(settings: Settings) -> Registry | None:
     """What the modules of the setting `agents` declare; None = there are none, or they cannot be imported."""
     if not settings.agents:
         return None
-    from retinue.agents.registry import Registry
+    from retinue.agents.registry.registry import Registry
     from retinue.contract import RetinueError
 
     if os.getcwd() not in sys.path:
@@ -51,7 +51,7 @@ def advertised(settings: Settings) -> CatalogueSnapshot:
     Raises:
         SettingsError, SubagentLifecycleError: There is no store, or it does not answer.
     """
-    from retinue.client.connections import connections_for
+    from retinue.client.dispatch.connections import connections_for
 
     return connections_for(settings).catalogue.snapshot(fresh=True)
 
@@ -82,10 +82,10 @@ def explained(
         parent: Whose child it is shown as; None = as a root.
         wishes: Of the launch.
     """
-    from retinue.agents.agentspec import load_agent_spec
-    from retinue.agents.explain import explain
-    from retinue.agents.registry import Registry
-    from retinue.agents.stand_in import with_stand_ins
+    from retinue.agents.agentspec.loading import load_agent_spec
+    from retinue.agents.agentspec.stand_in import with_stand_ins
+    from retinue.agents.effective.explain import explain
+    from retinue.agents.registry.registry import Registry
 
     registry, path = declared(settings), spec_file(name)
     if path is None:

@@ -8,25 +8,25 @@ from typing import Any
 
 import typer
 
-from retinue.cli.agents_commands import agents
-from retinue.cli.budget_commands import budget
-from retinue.cli.continue_command import continue_run
-from retinue.cli.control_commands import cancel, interrupt, steer
-from retinue.cli.decision_commands import answer, approve, deny, pending
-from retinue.cli.dlq_commands import dlq
-from retinue.cli.doctor_command import doctor
+from retinue.cli.commands.agents import agents
+from retinue.cli.commands.budget import budget
+from retinue.cli.commands.continue_run import continue_run
+from retinue.cli.commands.control import cancel, interrupt, steer
+from retinue.cli.commands.decision import answer, approve, deny, pending
+from retinue.cli.commands.dlq import dlq
+from retinue.cli.commands.doctor import doctor
+from retinue.cli.commands.keys import keys
+from retinue.cli.commands.launch import launch
+from retinue.cli.commands.launch import run as run_command
+from retinue.cli.commands.logs import logs
+from retinue.cli.commands.process import PASS_ON, demo, flower, up, version, worker
+from retinue.cli.commands.ps import ps
+from retinue.cli.commands.purge import purge
+from retinue.cli.commands.read import events, result, status, wait
+from retinue.cli.commands.web import web
+from retinue.cli.commands.workers import workers
 from retinue.cli.exits import ExitCode
-from retinue.cli.keys_commands import keys
-from retinue.cli.launch_commands import launch
-from retinue.cli.launch_commands import run as run_command
-from retinue.cli.logs_command import logs
 from retinue.cli.output import document
-from retinue.cli.process_commands import PASS_ON, demo, flower, up, version, worker
-from retinue.cli.ps_command import ps
-from retinue.cli.purge_command import purge
-from retinue.cli.read_commands import events, result, status, wait
-from retinue.cli.web_command import web
-from retinue.cli.workers_commands import workers
 
 app = typer.Typer(
     name="retinue",

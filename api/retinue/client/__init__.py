@@ -6,6 +6,7 @@ facade where it is first named.
 
 from typing import TYPE_CHECKING, Any
 
+from retinue.client.reading.tree import SubagentNode
 from retinue.contract import (
     Audience,
     Budget,
@@ -49,7 +50,6 @@ from retinue.contract import (
 )
 
 from .lifecycle import SubagentLifecycle
-from .tree import SubagentNode
 
 if TYPE_CHECKING:
     from .aio import AsyncSubagentLifecycle

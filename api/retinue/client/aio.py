@@ -6,18 +6,17 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self, cast
 
-from retinue.client import answers
-from retinue.client.async_budgeting import AsyncBudgeting
-from retinue.client.async_controlling import AsyncControlling
-from retinue.client.async_dead_letters import AsyncDeadLetters
-from retinue.client.async_deciding import AsyncDeciding
-from retinue.client.async_dispatch import AsyncDispatch
-from retinue.client.async_purging import AsyncPurging
 from retinue.client.clock import WaitClock
-from retinue.client.continuing import NextTurn, checked_target
-from retinue.client.decisions import checked_until
+from retinue.client.dispatch.async_dispatch import AsyncDispatch
+from retinue.client.facade.async_budgeting import AsyncBudgeting
+from retinue.client.facade.async_controlling import AsyncControlling
+from retinue.client.facade.async_dead_letters import AsyncDeadLetters
+from retinue.client.facade.async_deciding import AsyncDeciding
+from retinue.client.facade.async_purging import AsyncPurging
+from retinue.client.launching.requests import launch_request, parsed_requests
 from retinue.client.parent import ParentRun
-from retinue.client.reads import (
+from retinue.client.reading import answers
+from retinue.client.reading.reads import (
     FOLLOW_EVERY_S,
     EventCursor,
     PageCursor,
@@ -26,9 +25,10 @@ from retinue.client.reads import (
     chunks,
     is_over,
 )
-from retinue.client.requests import launch_request, parsed_requests
+from retinue.client.reading.tree import SubagentNode, TreeFold
 from retinue.client.scope import Scope, refuse_http
-from retinue.client.tree import SubagentNode, TreeFold
+from retinue.client.steps.continuing import NextTurn, checked_target
+from retinue.client.steps.decisions import checked_until
 from retinue.contract import (
     Event,
     SubagentHandle,
@@ -38,12 +38,12 @@ from retinue.contract import (
     SubagentTerminalState,
     WaitUntil,
 )
-from retinue.store import reading
 from retinue.store.call import RunKey
+from retinue.store.operations import reading
 
 if TYPE_CHECKING:
     from retinue.broker.settings import Settings
-    from retinue.store.async_subscription import AsyncWake
+    from retinue.store.connections.async_subscription import AsyncWake
 
 
 class AsyncSubagentLifecycle(AsyncControlling, AsyncDeciding, AsyncDeadLetters, AsyncBudgeting, AsyncPurging):

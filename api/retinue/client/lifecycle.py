@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self, cast
 
-from retinue.client import answers
-from retinue.client.budgeting import Budgeting
 from retinue.client.clock import WaitClock
-from retinue.client.continuing import NextTurn, checked_target
-from retinue.client.controlling import Controlling
-from retinue.client.dead_letters import DeadLetters
-from retinue.client.deciding import Deciding
-from retinue.client.decisions import checked_until
+from retinue.client.dispatch.sync_dispatch import SyncDispatch
+from retinue.client.facade.budgeting import Budgeting
+from retinue.client.facade.controlling import Controlling
+from retinue.client.facade.dead_letters import DeadLetters
+from retinue.client.facade.deciding import Deciding
+from retinue.client.facade.purging import Purging
+from retinue.client.launching.requests import launch_request, parsed_requests
 from retinue.client.parent import ParentRun
-from retinue.client.purging import Purging
-from retinue.client.reads import (
+from retinue.client.reading import answers
+from retinue.client.reading.reads import (
     FOLLOW_EVERY_S,
     EventCursor,
     PageCursor,
@@ -25,10 +25,10 @@ from retinue.client.reads import (
     chunks,
     is_over,
 )
-from retinue.client.requests import launch_request, parsed_requests
+from retinue.client.reading.tree import SubagentNode, TreeFold
 from retinue.client.scope import Scope, refuse_http
-from retinue.client.sync_dispatch import SyncDispatch
-from retinue.client.tree import SubagentNode, TreeFold
+from retinue.client.steps.continuing import NextTurn, checked_target
+from retinue.client.steps.decisions import checked_until
 from retinue.contract import (
     Event,
     SubagentHandle,
@@ -38,12 +38,12 @@ from retinue.contract import (
     SubagentTerminalState,
     WaitUntil,
 )
-from retinue.store import reading
 from retinue.store.call import RunKey
+from retinue.store.operations import reading
 
 if TYPE_CHECKING:
     from retinue.broker.settings import Settings
-    from retinue.store.subscription import Wake
+    from retinue.store.connections.subscription import Wake
 
 
 class SubagentLifecycle(Controlling, Deciding, DeadLetters, Budgeting, Purging):

@@ -11,9 +11,9 @@ from retinue.contract import Role
 
 if TYPE_CHECKING:
     # An application that only launches need not pay for the import of the declarations.
-    from retinue.agents.effective import Inheritance
-    from retinue.agents.grants import Grant
-    from retinue.client.documents import DocumentOrigin
+    from retinue.agents.effective.effective import Inheritance
+    from retinue.agents.effective.grants import Grant
+    from retinue.client.launching.documents import DocumentOrigin
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from retinue.http.credentials import (
 from retinue.http.problems import Problem
 from retinue.http.service import service_of
 from retinue.http.withheld import is_withheld
-from retinue.store.api_keys import Scope
+from retinue.store.operations.api_keys import Scope
 
 __all__ = [
     "Admin",

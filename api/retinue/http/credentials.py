@@ -13,8 +13,8 @@ from retinue.contract import SubagentLifecycleError, coerce_handle, validate_ten
 from retinue.http.problems import Problem
 from retinue.http.service import Service
 from retinue.http.tokens import TokenReader
-from retinue.store.admission import admit, admit_key
-from retinue.store.api_keys import Scope, ShownKey
+from retinue.store.operations.admission import admit, admit_key
+from retinue.store.operations.api_keys import Scope, ShownKey
 
 HANDLE_HEADER: Final = "Retinue-Handle"
 TENANT_HEADER: Final = "Retinue-Tenant"

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from retinue.broker.embedded_keeper import write_private
-from retinue.broker.running_store import default_directory
+from retinue.broker.embedded.keeper import write_private
+from retinue.broker.embedded.running_store import default_directory
 from retinue.broker.settings import Settings
-from retinue.client.connections import connections_for
+from retinue.client.dispatch.connections import connections_for
 from retinue.contract import SettingsError
-from retinue.store.api_keys import ApiKey, Scope, draft_key, list_keys
+from retinue.store.operations.api_keys import ApiKey, Scope, draft_key, list_keys
 from retinue.store.store import Store
 
 _DIRECTORY: Final = "keys"

@@ -20,13 +20,13 @@ from fastapi import Depends, Header, Request
 from starlette.responses import Response
 
 from retinue.client import AsyncSubagentLifecycle
-from retinue.client.async_seeded import SeededLifecycle
-from retinue.client.seed import LaunchSeed
+from retinue.client.facade.async_seeded import SeededLifecycle
+from retinue.client.launching.seed import LaunchSeed
 from retinue.contract import ErrorCode, RetinueError, SubagentLifecycleError
 from retinue.http.access import Caller, SomeCaller
 from retinue.http.problems import Problem, problem_of
 from retinue.http.service import Service, service_of
-from retinue.store.idempotency import (
+from retinue.store.operations.idempotency import (
     Answered,
     Begun,
     Outcome,

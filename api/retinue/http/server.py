@@ -12,7 +12,7 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
-from retinue.broker.checks import require_server
+from retinue.broker.server.checks import require_server
 from retinue.broker.settings import Settings
 from retinue.contract import RetinueError, SettingsError
 from retinue.http.app import create_app

@@ -10,11 +10,11 @@ from fastapi import Request
 
 from retinue.broker.settings import Settings, load_settings
 from retinue.client import AsyncSubagentLifecycle
-from retinue.client.async_connections import async_connections_for
+from retinue.client.dispatch.async_connections import async_connections_for
 from retinue.http.tokens import TokenReader
 
 if TYPE_CHECKING:
-    from retinue.client.async_connections import AsyncConnections
+    from retinue.client.dispatch.async_connections import AsyncConnections
     from retinue.http.readiness.part import Readiness
     from retinue.http.streams.hub import StreamHub
     from retinue.http.webhooks.targets import Targets

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from retinue.contract import SettingsError, SubagentLifecycleError, validate_tenant
-from retinue.store.api_keys import Scope
+from retinue.store.operations.api_keys import Scope
 
 if TYPE_CHECKING:
     from joserfc.jwk import KeySet
 
-    from retinue.broker.http_settings import JwtSettings
+    from retinue.broker.settings.http import JwtSettings
 
 LEEWAY_S: Final = 30
 """How far the clocks of the provider and of this machine may be apart."""

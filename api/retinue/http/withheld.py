@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from retinue.http.credentials import Caller
-from retinue.store.api_keys import Scope
+from retinue.store.operations.api_keys import Scope
 
 WITHHELD: Final = "withheld"
 """In place of a capability. With a key beside it, such a handle is worth what the run's id is."""

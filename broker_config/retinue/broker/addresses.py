@@ -2,8 +2,8 @@
 
 The two libraries agree on `redis://` and `rediss://` only: a unix socket is `unix:///path?db=1` to
 redis-py and `redis+socket:///path?virtual_host=1` to kombu. For Sentinel kombu has a form
-of its own, and takes the service's name as an option. What a URL means is in store/urls.py and
-store/sentinel_urls.py.
+of its own, and takes the service's name as an option. What a URL means is in store/connections/urls.py and
+store/connections/sentinel_urls.py.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from retinue.store.sentinel_urls import SentinelAddress, StoreAddress
-from retinue.store.urls import ServerAddress
+from retinue.store.connections.sentinel_urls import SentinelAddress, StoreAddress
+from retinue.store.connections.urls import ServerAddress
 
 _SENTINEL_TIMEOUT_S = 1.0
 _KOMBU_ONLY = frozenset({"connect_timeout", "heartbeat", "insist", "login_method"})

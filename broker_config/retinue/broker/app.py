@@ -11,8 +11,8 @@ from kombu.entity import Queue
 from retinue.broker.addresses import sentinel_options
 from retinue.broker.routes import APPLICATION_QUEUE, PRIORITY_STEPS
 from retinue.broker.settings import Settings
-from retinue.store.keepalive import KEEPALIVE_OPTIONS
-from retinue.store.sentinel_urls import SentinelAddress
+from retinue.store.connections.keepalive import KEEPALIVE_OPTIONS
+from retinue.store.connections.sentinel_urls import SentinelAddress
 
 DEFAULT_CONCURRENCY = 500
 """Runs of one worker process at a time, unless `-c` says otherwise; a waiting run costs kilobytes."""
@@ -20,7 +20,7 @@ DEFAULT_CONCURRENCY = 500
 _POP_S: Final = 1.0
 """How long a pop waits on the server, by kombu's own setting, in seconds."""
 
-POOL = "retinue.worker.pool:RunPool"
+POOL = "retinue.worker.pool.run_pool:RunPool"
 """Where Celery finds the pool. A name, because an application that only launches has no worker."""
 
 

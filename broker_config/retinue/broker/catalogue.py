@@ -226,7 +226,7 @@ def advertise_command(
     """Remembers names.
 
     Args:
-        entries: As `retinue.agents.catalogue.advertise` gives them: `agents` and `toolsets`.
+        entries: As `retinue.agents.registry.catalogue.advertise` gives them: `agents` and `toolsets`.
         providers: Names of configured providers.
         now: Epoch seconds.
     """

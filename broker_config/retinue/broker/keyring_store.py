@@ -16,7 +16,7 @@ from retinue.store import keys
 from retinue.store.call import CommandCall, mapping
 
 if TYPE_CHECKING:
-    from retinue.broker.settings_sections import HandleKeySettings
+    from retinue.broker.settings.sections import HandleKeySettings
 
 T = TypeVar("T")
 FIRST_KID = "k1"

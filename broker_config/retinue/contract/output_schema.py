@@ -1,7 +1,7 @@
 """The check of an output schema as far as it goes without a validator: shape, bounds and references.
 
 Whether it is a valid JSON schema in all its words is for whoever has the jsonschema package to say, see
-retinue.agents.output.
+retinue.agents.builtin_tools.output.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
 """
 
 from retinue.store.call import CommandCall, RunKey, ScriptCall
-from retinue.store.link import AsyncLink
+from retinue.store.connections.link import AsyncLink
+from retinue.store.connections.sync_link import SyncLink
 from retinue.store.record import Record, WakeUp, WakeUpKind
 from retinue.store.store import AsyncStore, Store
-from retinue.store.sync_link import SyncLink
 
 __all__ = [
     "AsyncLink",

@@ -11,7 +11,7 @@ from tests.acceptance.run_rig import RunRig, of_kind
 
 from retinue.client import SubagentLifecycle
 from retinue.contract import TERMINAL_STATES, Event, EventType, SubagentHandle, SubagentState
-from retinue.worker.tool_calls import OUTCOME_UNKNOWN
+from retinue.worker.calls.tool_calls import OUTCOME_UNKNOWN
 
 NEVER_ANSWERED = "slow"
 """The agent whose model is asked again by each worker that has its run, for nothing is ever recorded."""

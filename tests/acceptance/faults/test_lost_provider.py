@@ -13,9 +13,9 @@ import pytest
 from pydantic import SecretStr
 from tests.acceptance.faults.network_namespace import FarMachine
 
-from retinue.broker.target_guard import TargetGuard
-from retinue.broker.tool_settings import RemoteToolSettings
-from retinue.store.keepalive import keepalive_options
+from retinue.broker.outbound.target_guard import TargetGuard
+from retinue.broker.settings.tools import RemoteToolSettings
+from retinue.store.connections.keepalive import keepalive_options
 from retinue.testing.processes import ChildProcess
 from retinue.worker.models import ModelError, ModelRequest, OpenAiModel, Provider, user_entry
 
@@ -55,7 +55,7 @@ async def test_a_call_to_a_model_whose_machine_is_lost_is_given_up_and_may_be_re
     far: FarMachine, far_model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "retinue.broker.lasting_http.HTTP_OPTIONS", keepalive_options(idle_s=1, every_s=1, times=2)
+        "retinue.broker.outbound.lasting_http.HTTP_OPTIONS", keepalive_options(idle_s=1, every_s=1, times=2)
     )
     model = OpenAiModel(guard=TargetGuard(RemoteToolSettings(private_hosts=(far.address,))))
     calls = [

@@ -16,7 +16,7 @@ from retinue.contract import EventType, SubagentState
 from retinue.store import keys
 from retinue.store.scripts import script
 from retinue.testing.proxy import FaultProxy, Loss
-from retinue.worker.tool_calls import OUTCOME_UNKNOWN
+from retinue.worker.calls.tool_calls import OUTCOME_UNKNOWN
 
 WRITES = ("claim", "boundary", "record_model", "record_tool_result", "launch", "suspend", "finish")
 MODEL_CALLS = 4

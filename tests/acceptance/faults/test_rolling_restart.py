@@ -16,13 +16,13 @@ from tests.acceptance.run_rig import DEADLINE_S, RunRig, of_kind, run_rig
 
 from retinue.broker.catalogue import WorkerEntry
 from retinue.client import SubagentLifecycle
-from retinue.client.live_workers import ask, named, read_live_workers
+from retinue.client.reading.live_workers import ask, named, read_live_workers
 from retinue.contract import EventType, Phase, SubagentHandle, SubagentState
+from retinue.store.connections.sync_link import SyncLink
 from retinue.store.store import Store
-from retinue.store.sync_link import SyncLink
 from retinue.testing.scripts import Call
 from retinue.testing.workers import WorkerProcess
-from retinue.worker.tool_calls import OUTCOME_UNKNOWN
+from retinue.worker.calls.tool_calls import OUTCOME_UNKNOWN
 
 SLOTS = 6
 MODEL_CALLS = 2 + 2 * 2 + 2

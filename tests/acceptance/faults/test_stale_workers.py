@@ -11,8 +11,8 @@ from tests.acceptance.run_rig import DEADLINE_S, RunRig, of_kind, run_rig
 
 from retinue.client import SubagentLifecycle
 from retinue.contract import EventType, SubagentHandle, SubagentState
-from retinue.store import running
 from retinue.store.call import RunKey
+from retinue.store.operations import running
 from retinue.testing.proxy import FaultProxy
 from retinue.testing.scripts import Call, Turn
 from retinue.testing.workers import WorkerProcess

@@ -17,8 +17,8 @@ from retinue.broker.catalogue import read_workers
 from retinue.client import SubagentLifecycle
 from retinue.contract import EventType, SubagentHandle, SubagentState
 from retinue.store import keys
+from retinue.store.connections.sync_link import SyncLink
 from retinue.store.store import Store
-from retinue.store.sync_link import SyncLink
 from retinue.testing.scripts import Call
 from retinue.testing.workers import WorkerProcess
 

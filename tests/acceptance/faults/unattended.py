@@ -19,7 +19,7 @@ from tests.acceptance.run_rig import RunRig
 from retinue.broker.catalogue import WorkerEntry
 from retinue.broker.routes import private_queue
 from retinue.client import SubagentLifecycle
-from retinue.client.connections import connections_for
+from retinue.client.dispatch.connections import connections_for
 from retinue.contract import ErrorClassification, SubagentHandle, SubagentState
 from retinue.store import keys
 from retinue.testing.request import ScriptedRequest

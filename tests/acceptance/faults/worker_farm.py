@@ -27,10 +27,10 @@ import openai  # noqa: F401
 import pyagentspec.swarm  # noqa: F401
 from celery.__main__ import main as celery
 
-from retinue.broker.stranded import Stranded
-from retinue.store import running
-from retinue.worker import admission
+from retinue.broker.reaper.stranded import Stranded
+from retinue.store.operations import running
 from retinue.worker.crash_points import VARIABLE, CrashPoint
+from retinue.worker.models import admission
 from retinue.worker.runtime import WorkerRuntime
 
 IMMORTAL = "never"

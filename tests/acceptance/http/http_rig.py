@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 from tests.acceptance.run_rig import DEADLINE_S, RunRig, run_rig
 
-from retinue.client.connections import connections_for
-from retinue.store.api_keys import Scope, create_key
+from retinue.client.dispatch.connections import connections_for
+from retinue.store.operations.api_keys import Scope, create_key
 from retinue.testing.processes import ChildProcess
 from retinue.testing.workers import worker_environment
 

@@ -8,9 +8,9 @@ import pytest
 from tests.acceptance.http.http_rig import HttpRig, http_rig
 from tests.acceptance.http.page_rig import Page
 
-from retinue.client.connections import connections_for
+from retinue.client.dispatch.connections import connections_for
 from retinue.contract import EventType
-from retinue.store.api_keys import revoke_key
+from retinue.store.operations.api_keys import revoke_key
 
 pytestmark = pytest.mark.timeout(600)
 

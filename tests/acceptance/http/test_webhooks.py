@@ -12,7 +12,7 @@ from tests.acceptance.http.receiver import Received, Receiver
 from tests.acceptance.run_rig import DEADLINE_S
 
 from retinue.client import SubagentLifecycle
-from retinue.client.connections import connections_for
+from retinue.client.dispatch.connections import connections_for
 from retinue.contract import SubagentState
 from retinue.store import keys
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from tests.integration.broker.watch import Watch, until
 
-from retinue.broker.casualties import LOOKS_BEFORE_DEATH, Casualties
+from retinue.broker.reaper.casualties import LOOKS_BEFORE_DEATH, Casualties
 from retinue.broker.routes import private_queue, queue_keys
 from retinue.broker.settings import Settings
 from retinue.contract import ErrorClassification, Phase, StoreUnavailableError, SubagentState
 from retinue.store import keys
 from retinue.store.call import RunKey
 from retinue.store.keys import provider_places
-from retinue.store.provider_places import ProviderLimits, acquire_place
+from retinue.store.operations.provider_places import ProviderLimits, acquire_place
 
 
 async def dead_worker(watch: Watch, name: str = "p1") -> str:

@@ -31,8 +31,8 @@ from retinue.broker.catalogue import (
 )
 from retinue.broker.routes import private_queue
 from retinue.store import keys
+from retinue.store.connections.sync_link import SyncLink
 from retinue.store.store import Store
-from retinue.store.sync_link import SyncLink
 
 DAY_S = 24 * 3600.0
 WRITER = {

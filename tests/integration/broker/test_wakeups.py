@@ -14,7 +14,7 @@ from retinue.broker.routes import queue_key
 from retinue.broker.settings import Settings
 from retinue.broker.wakeups import Waker, WakeUp
 from retinue.contract.ids import new_run_id
-from retinue.store.link import AsyncLink
+from retinue.store.connections.link import AsyncLink
 from retinue.testing.servers import PrivateServer
 
 NOWHERE = "redis://:hunter2@127.0.0.1:1/0"

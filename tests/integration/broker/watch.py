@@ -13,19 +13,19 @@ import redis
 from tests.integration.store.stage import Stage, SyncRunner
 
 from retinue.broker.app import create_app
-from retinue.broker.casualties import Casualties
 from retinue.broker.catalogue import WorkerEntry, advertise
 from retinue.broker.envelope import EnvelopeTemplate
-from retinue.broker.reaper import Reaper
+from retinue.broker.reaper.casualties import Casualties
+from retinue.broker.reaper.reaper import Reaper
+from retinue.broker.reaper.shortfall import Shortfall
+from retinue.broker.reaper.stranded import Stranded
 from retinue.broker.routes import private_queue, queue_keys
 from retinue.broker.settings import Settings
-from retinue.broker.shortfall import Shortfall
-from retinue.broker.stranded import Stranded
 from retinue.broker.wakeups import Waker
 from retinue.contract import StoreUnavailableError, partition_of_run
 from retinue.store import keys
 from retinue.store.call import RunKey
-from retinue.store.link import AsyncLink
+from retinue.store.connections.link import AsyncLink
 from retinue.store.record import WakeUp, WakeUpKind
 from retinue.store.store import AsyncStore
 

@@ -14,9 +14,9 @@ from tests.integration.client.store_worker import StoreWorker
 from retinue.broker.settings import Settings
 from retinue.client import AsyncSubagentLifecycle, SubagentLifecycle
 from retinue.contract import SubagentLifecycleError, validate_tenant
-from retinue.store.api_keys import Scope, create_key
+from retinue.store.connections.sync_link import SyncLink
+from retinue.store.operations.api_keys import Scope, create_key
 from retinue.store.store import Store
-from retinue.store.sync_link import SyncLink
 from retinue.testing.proxy import FaultProxy
 from retinue.testing.servers import PrivateServer
 

@@ -8,16 +8,17 @@ import time
 from collections.abc import Sequence
 
 from retinue.broker.catalogue import advertise_command
-from retinue.client.ticket import Verdict
+from retinue.client.launching.ticket import Verdict
 from retinue.contract import ErrorClassification, Phase, SubagentHandle, SubagentState
-from retinue.store import keys, running
-from retinue.store.asking import Asked
-from retinue.store.budgets import Reservation
+from retinue.store import keys
 from retinue.store.call import RunKey
+from retinue.store.connections.sync_link import SyncLink
+from retinue.store.operations import running
+from retinue.store.operations.asking import Asked
+from retinue.store.operations.budgets import Reservation
 from retinue.store.record import Ending
 from retinue.store.replies import Claimed, Ended, Fence, Passed, Paused, Pin, Response, Suspended
 from retinue.store.store import Store
-from retinue.store.sync_link import SyncLink
 
 PROCESS = "11111111-2222-3333-4444-555555555555"
 

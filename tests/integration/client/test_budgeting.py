@@ -10,9 +10,9 @@ from tests.integration.client.conftest import Facades
 from tests.integration.client.store_worker import StoreWorker
 from tests.integration.client.test_deciding import queued
 
-from retinue.broker.settings_sections import BudgetSettings
+from retinue.broker.settings.sections import BudgetSettings
 from retinue.contract import BudgetRaise, OnSpent, Phase, SubagentLifecycleError, SubagentState
-from retinue.store.budgets import Reservation
+from retinue.store.operations.budgets import Reservation
 
 ASK = Reservation(100, 10, 2_000_000, 0)
 

@@ -11,8 +11,9 @@ from tests.integration.client.store_worker import StoreWorker
 from tests.integration.client.tool_parent import ToolParent
 
 from retinue.client import ErrorCode, SubagentHandle, SubagentLifecycleError, SubagentState
-from retinue.store import handing_off, keys, reading
+from retinue.store import keys
 from retinue.store.call import RunKey
+from retinue.store.operations import handing_off, reading
 from retinue.store.replies import CallResult, HandedOff
 
 MAIN = "customer-42"

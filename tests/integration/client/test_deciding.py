@@ -19,7 +19,7 @@ from retinue.contract import (
     SubagentState,
 )
 from retinue.store import keys
-from retinue.store.asking import Asked
+from retinue.store.operations.asking import Asked
 
 ARGUMENTS = {"order": 7, "lines": ["a", {"b": None}], "note": 'ü "x"\n'}
 REFUND = Asked(RequestKind.APPROVAL, "refund", "call_1", ARGUMENTS, "a" * 64)

@@ -11,8 +11,8 @@ from tests.integration.client.conftest import Facades
 from tests.integration.client.store_worker import StoreWorker
 
 from retinue.contract import EventType, RequestKind
-from retinue.store.asking import Asked
-from retinue.store.budgets import Reservation
+from retinue.store.operations.asking import Asked
+from retinue.store.operations.budgets import Reservation
 from retinue.store.scripts import script
 from retinue.testing.proxy import FaultProxy, Loss
 from retinue.testing.servers import PrivateServer

@@ -33,7 +33,7 @@ def worker(valkey_server: PrivateServer, proxy: FaultProxy) -> Iterator[StoreWor
 @pytest.fixture
 def asks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every connection counts as one that has been idle for long."""
-    monkeypatch.setattr("retinue.store.keepalive.ASK_AFTER_S", 0.0)
+    monkeypatch.setattr("retinue.store.connections.keepalive.ASK_AFTER_S", 0.0)
 
 
 @pytest.mark.usefixtures("asks_at_once")

@@ -13,13 +13,13 @@ from tests.integration.client.conftest import Facades
 from tests.integration.client.store_worker import StoreWorker
 
 from retinue.broker.keyring_store import AsyncKeyringStore, KeyringStore, make_first_key, read_ring
-from retinue.broker.settings_sections import HandleKeySettings
+from retinue.broker.settings.sections import HandleKeySettings
 from retinue.client import SubagentLifecycleError
 from retinue.contract import StoreReplyError
 from retinue.store import keys
-from retinue.store.link import AsyncLink
+from retinue.store.connections.link import AsyncLink
+from retinue.store.connections.sync_link import SyncLink
 from retinue.store.store import AsyncStore, Store
-from retinue.store.sync_link import SyncLink
 
 FIELDS: dict[str, object] = {
     "subagent_id": "sa-p07-" + "a" * 26,

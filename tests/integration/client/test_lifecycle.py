@@ -16,12 +16,12 @@ from tests.integration.client.tool_parent import ToolParent
 
 from retinue.client import ErrorCode, SteerState, SubagentHandle, SubagentLifecycleError, SubagentState
 from retinue.contract import ErrorClassification
-from retinue.store import control
-from retinue.store.async_subscription import AsyncSubscriptions
 from retinue.store.call import CommandCall
-from retinue.store.control import NeedsSweep
+from retinue.store.connections.async_subscription import AsyncSubscriptions
+from retinue.store.connections.subscription import Subscriptions
+from retinue.store.operations import control
+from retinue.store.operations.control import NeedsSweep
 from retinue.store.replies import Ended
-from retinue.store.subscription import Subscriptions
 
 
 def refusal(call: Any, *args: object, **keywords: object) -> SubagentLifecycleError:
@@ -491,9 +491,9 @@ def test_an_operator_waits_for_runs_of_several_partitions(
 ) -> None:
     # The connection's own signs of life must not be what lets it notice further channels.
     rare = {"ping_every_s": 600.0, "linger_s": 600.0}
-    monkeypatch.setattr("retinue.client.connections.Subscriptions", partial(Subscriptions, **rare))
+    monkeypatch.setattr("retinue.client.dispatch.connections.Subscriptions", partial(Subscriptions, **rare))
     monkeypatch.setattr(
-        "retinue.client.async_connections.AsyncSubscriptions", partial(AsyncSubscriptions, **rare)
+        "retinue.client.dispatch.async_connections.AsyncSubscriptions", partial(AsyncSubscriptions, **rare)
     )
     handles = [facades(f"s{n}").launch(agent="support", goal="x") for n in range(4)]
     partitions = {handle.subagent_id[4:6] for handle in handles}

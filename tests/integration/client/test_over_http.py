@@ -33,7 +33,7 @@ from retinue.client import (
     SubagentPurgeResult,
     SubagentState,
 )
-from retinue.store.api_keys import Scope
+from retinue.store.operations.api_keys import Scope
 from retinue.testing.proxy import FaultProxy, Loss
 
 NOWHERE = "http://127.0.0.1:1"

@@ -13,7 +13,7 @@ from tests.integration.client.patience import wait_until
 from tests.integration.client.store_worker import StoreWorker
 from tests.integration.client.tool_parent import ToolParent
 
-from retinue.agents.grants import Grant
+from retinue.agents.effective.grants import Grant
 from retinue.client import (
     AsyncSubagentLifecycle,
     ErrorCode,

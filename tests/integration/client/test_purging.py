@@ -14,8 +14,8 @@ from tests.integration.client.tool_parent import ToolParent
 from tests.integration.store.audit import audit, dump
 
 from retinue.client import ErrorCode, EventType, SubagentHandle, SubagentLifecycleError, SubagentState
-from retinue.client.purge_steps import Purge
 from retinue.client.scope import Target
+from retinue.client.steps.purge import Purge
 from retinue.contract import (
     EVENT_KEYS,
     RequestKind,
@@ -24,9 +24,18 @@ from retinue.contract import (
     partition_of,
     partition_of_run,
 )
-from retinue.store import control
-from retinue.store.asking import Asked
-from retinue.store.purging import BLANK, PURGE_CHUNK, Goes, Logged, Removed, StillLive, Subtree, remove
+from retinue.store.operations import control
+from retinue.store.operations.asking import Asked
+from retinue.store.operations.purging import (
+    BLANK,
+    PURGE_CHUNK,
+    Goes,
+    Logged,
+    Removed,
+    StillLive,
+    Subtree,
+    remove,
+)
 from retinue.store.scripts import script
 from retinue.testing.proxy import FaultProxy, Loss
 from retinue.testing.servers import PrivateServer

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from retinue.contract import StoreUnavailableError
-from retinue.store.link import AsyncLink
-from retinue.store.sync_link import SyncLink
+from retinue.store.connections.link import AsyncLink
+from retinue.store.connections.sync_link import SyncLink
 from retinue.testing.proxy import FaultProxy, Loss
 from retinue.testing.servers import PrivateServer
 

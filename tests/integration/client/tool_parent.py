@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from retinue.agents.effective import Inheritance
-from retinue.agents.grants import Grant
+from retinue.agents.effective.effective import Inheritance
+from retinue.agents.effective.grants import Grant
 from retinue.client.parent import ParentBinding
 from retinue.contract import Role, SubagentHandle
 from retinue.store.replies import Fence

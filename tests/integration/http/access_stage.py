@@ -15,7 +15,7 @@ from retinue.broker.settings import Settings
 from retinue.client import SubagentHandle
 from retinue.http.app import create_app
 from retinue.http.service import Service
-from retinue.store.api_keys import IssuedKey, Scope, create_key
+from retinue.store.operations.api_keys import IssuedKey, Scope, create_key
 
 ALL_SCOPES = (Scope.READ, Scope.WRITE, Scope.ADMIN)
 

@@ -15,7 +15,7 @@ from tests.integration.http.access_stage import AccessStage, access_stage, shown
 
 from retinue.contract import new_run_id
 from retinue.store import keys
-from retinue.store.api_keys import revoke_key
+from retinue.store.operations.api_keys import revoke_key
 from retinue.testing.proxy import FaultProxy
 from retinue.testing.servers import PrivateServer
 

@@ -10,7 +10,7 @@ import pytest
 from retinue.broker.settings import Settings
 from retinue.http import create_app
 from retinue.http.service import Service
-from retinue.store.api_keys import Scope, draft_key
+from retinue.store.operations.api_keys import Scope, draft_key
 from retinue.testing.servers import PrivateServer
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from retinue.broker.settings import Settings
-from retinue.client.connections import connections_for
+from retinue.client.dispatch.connections import connections_for
 from retinue.contract import SettingsError
 from retinue.http.entrance import prepare_entrance
-from retinue.store.admission import admit_key
-from retinue.store.api_keys import Scope, ShownKey, create_key, list_keys, revoke_key
+from retinue.store.operations.admission import admit_key
+from retinue.store.operations.api_keys import Scope, ShownKey, create_key, list_keys, revoke_key
 from retinue.testing.servers import PrivateServer
 
 

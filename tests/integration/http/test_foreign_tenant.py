@@ -18,7 +18,7 @@ from tests.integration.http.access_stage import AccessStage, access_stage, shown
 
 from retinue.broker.settings import Settings
 from retinue.http.app import create_app
-from retinue.store.api_keys import Scope, revoke_key
+from retinue.store.operations.api_keys import Scope, revoke_key
 
 TENANT, STRANGER = "acme", "rival"
 SECRET = "hush"

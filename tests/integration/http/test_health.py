@@ -19,7 +19,7 @@ from retinue.http import create_app
 from retinue.http.readiness.part import EVERY_S
 from retinue.http.schemas.health import AliveAnswer, ReadyAnswer
 from retinue.store import keys
-from retinue.store.api_keys import create_key
+from retinue.store.operations.api_keys import create_key
 from retinue.testing.servers import PrivateServer
 
 ANSWER_S = 1.0

@@ -10,7 +10,7 @@ import pytest
 from retinue.cli.app import run
 from retinue.cli.exits import ExitCode
 from retinue.store import keys
-from retinue.store.api_keys import ShownKey
+from retinue.store.operations.api_keys import ShownKey
 from retinue.testing.servers import PrivateServer
 
 

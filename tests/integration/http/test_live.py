@@ -11,12 +11,12 @@ import pytest
 from tests.integration.client.store_worker import PROCESS
 from tests.integration.http.access_stage import AccessStage, access_stage
 
-from retinue.client.live_runs import read_live
+from retinue.client.reading.live_runs import read_live
 from retinue.contract import Budget, SubagentState
 from retinue.http.schemas.live import LiveAnswer
 from retinue.http.schemas.messages import MessagesAnswer
 from retinue.store import keys
-from retinue.store.budgets import Reservation
+from retinue.store.operations.budgets import Reservation
 from retinue.testing.servers import PrivateServer
 
 

@@ -10,8 +10,9 @@ from tests.integration.http.stream_stage import DEADLINE_S, StreamStage, until
 from retinue.contract import SubagentHandle
 from retinue.http.streams.opening import open_stream
 from retinue.http.streams.stream import NEWS_BYTES
-from retinue.store import keys, noting, passing
-from retinue.store.async_channels import AsyncChannels
+from retinue.store import keys
+from retinue.store.connections.async_channels import AsyncChannels
+from retinue.store.operations import noting, passing
 from retinue.store.replies import Fence
 
 

@@ -10,7 +10,7 @@ from tests.integration.http.stream_stage import DEADLINE_S, StreamStage, stream_
 
 from retinue.contract import SubagentHandle
 from retinue.http.problems import Problem
-from retinue.store import control
+from retinue.store.operations import control
 
 
 async def test_a_stream_tells_what_was_and_what_comes_and_ends_with_the_runs_end(stage: StreamStage) -> None:

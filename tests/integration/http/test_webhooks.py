@@ -14,17 +14,17 @@ from tests.acceptance.http.receiver import Receiver
 from tests.integration.http.access_stage import AccessStage, access_stage
 from tests.integration.http.bad_receivers import Manner, bad_receiver
 
-from retinue.broker.http_settings import HttpSettings
+from retinue.broker.settings.http import HttpSettings
 from retinue.client import SubagentLaunchRequest
 from retinue.contract import new_run_id
 from retinue.http.webhooks import dispatcher as dispatching
 from retinue.http.webhooks.dispatcher import Dispatcher
 from retinue.http.webhooks.sending import Sender
 from retinue.http.webhooks.targets import Targets, place_of
-from retinue.store import deliveries, webhooks
-from retinue.store.deliveries import Delivery, DeliveryState
+from retinue.store.operations import deliveries, webhooks
+from retinue.store.operations.deliveries import Delivery, DeliveryState
+from retinue.store.operations.webhooks import PER_RUN
 from retinue.store.record import Record
-from retinue.store.webhooks import PER_RUN
 from retinue.testing.servers import PrivateServer
 
 DEADLINE_S = 60.0

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from retinue.contract import ErrorClassification, Phase, RequestKind, SubagentState
-from retinue.store import asking, handing_off, noting, running
-from retinue.store.asking import Asked
-from retinue.store.budgets import Reservation
 from retinue.store.call import RunKey, ScriptCall
-from retinue.store.launching import Parent
+from retinue.store.operations import asking, handing_off, noting, running
+from retinue.store.operations.asking import Asked
+from retinue.store.operations.budgets import Reservation
+from retinue.store.operations.launching import Parent
 from retinue.store.record import Ending
 from retinue.store.replies import CallResult, Claimed, Fence, Passed, Pin, Response
 

@@ -22,8 +22,8 @@ from tests.integration.store.stage import CAPABLE, Runner, Stage
 from tests.integration.store.told import told
 
 from retinue.contract import ErrorClassification, SubagentState, child_run_id
-from retinue.store import asking, control, running
-from retinue.store.launching import NewRun
+from retinue.store.operations import asking, control, running
+from retinue.store.operations.launching import NewRun
 from retinue.store.replies import CallResult, Claimed, Fence
 
 _PIN = replace(PIN, max_iterations=MAX_ITERATIONS)

@@ -16,14 +16,15 @@ from tests.integration.store.attempt import Attempt
 from tests.integration.store.audit import Dump, audit, dump
 
 from retinue.contract import Event, SubagentState, child_run_id, new_run_id, partition_of
-from retinue.store import control, keys, launching, reading, running
+from retinue.store import keys
 from retinue.store.call import CommandCall, RunKey, ScriptCall
-from retinue.store.launching import Launched, NewRun, Parent, Rounds
-from retinue.store.link import AsyncLink
-from retinue.store.reading import RunResult, RunView
+from retinue.store.connections.link import AsyncLink
+from retinue.store.connections.sync_link import SyncLink
+from retinue.store.operations import control, launching, reading, running
+from retinue.store.operations.launching import Launched, NewRun, Parent, Rounds
+from retinue.store.operations.reading import RunResult, RunView
 from retinue.store.replies import Claimed, Ended, Suspended
 from retinue.store.store import AsyncStore, Store
-from retinue.store.sync_link import SyncLink
 
 T = TypeVar("T")
 CAPABLE = running.capability(["support", "researcher"], ["antique"])

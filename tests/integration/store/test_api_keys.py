@@ -12,8 +12,8 @@ from tests.integration.store.stage import Runner, Stage
 
 from retinue.contract import SubagentLifecycleError
 from retinue.store import keys
-from retinue.store.admission import Admitted, admit, admit_key
-from retinue.store.api_keys import (
+from retinue.store.operations.admission import Admitted, admit, admit_key
+from retinue.store.operations.api_keys import (
     IssuedKey,
     Scope,
     ShownKey,

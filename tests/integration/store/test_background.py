@@ -7,9 +7,9 @@ from tests.integration.store.attempt import Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, Phase, SubagentState
-from retinue.store import reading, running
 from retinue.store.call import RunKey
-from retinue.store.launching import Launched
+from retinue.store.operations import reading, running
+from retinue.store.operations.launching import Launched
 from retinue.store.replies import Ready, Suspended
 
 

@@ -10,9 +10,9 @@ from tests.integration.store.attempt import Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import Budget, Phase, SubagentState
-from retinue.store import budgets, running
-from retinue.store.budgets import Reservation
 from retinue.store.call import RunKey
+from retinue.store.operations import budgets, running
+from retinue.store.operations.budgets import Reservation
 from retinue.store.replies import Passed
 
 STEPS = 120

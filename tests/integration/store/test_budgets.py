@@ -9,9 +9,9 @@ from tests.integration.store.attempt import Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import Budget, Phase, SubagentState
-from retinue.store import budgets, control, reading, running
-from retinue.store.budgets import NotRaised, Raised, Reservation, budget_status
 from retinue.store.call import RunKey
+from retinue.store.operations import budgets, control, reading, running
+from retinue.store.operations.budgets import NotRaised, Raised, Reservation, budget_status
 from retinue.store.replies import (
     Ended,
     Passed,

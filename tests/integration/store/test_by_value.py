@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.integration.store.stage import Stage
 
-from retinue.store import reading
+from retinue.store.operations import reading
 from retinue.store.replies import Claimed, NotClaimed
 
 

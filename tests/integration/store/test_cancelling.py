@@ -6,10 +6,11 @@ import pytest
 from tests.integration.store.stage import Stage
 
 from retinue.contract import SubagentState
-from retinue.store import control, keys
+from retinue.store import keys
 from retinue.store.call import RunKey
-from retinue.store.control import SWEEP_CHUNK, CancelReply, NeedsSweep
-from retinue.store.launching import Launched, ParentRefused
+from retinue.store.operations import control
+from retinue.store.operations.control import SWEEP_CHUNK, CancelReply, NeedsSweep
+from retinue.store.operations.launching import Launched, ParentRefused
 from retinue.store.replies import Ended, Stopped
 
 

@@ -8,9 +8,10 @@ from tests.integration.store.attempt import REFUND
 from tests.integration.store.stage import Stage
 
 from retinue.contract import Budget, ErrorClassification, SubagentState
-from retinue.store import keys, passing
-from retinue.store.budgets import Reservation
-from retinue.store.launching import Rounds
+from retinue.store import keys
+from retinue.store.operations import passing
+from retinue.store.operations.budgets import Reservation
+from retinue.store.operations.launching import Rounds
 
 _KINDS = {"string", "list", "hash", "set", "zset"}
 

@@ -6,7 +6,7 @@ from tests.integration.store.attempt import PIN
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
-from retinue.store import running
+from retinue.store.operations import running
 from retinue.store.record import WakeUp
 from retinue.store.replies import Claimed, Ended, NotClaimed, Stale, Suspended
 

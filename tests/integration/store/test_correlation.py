@@ -9,7 +9,7 @@ import pytest
 from tests.integration.store.stage import Stage
 
 from retinue.store import keys
-from retinue.store.launching import DuplicateCorrelation, Launched
+from retinue.store.operations.launching import DuplicateCorrelation, Launched
 
 TICKET = keys.correlation_digest("customer-42", "ticket-9001")
 

@@ -6,9 +6,9 @@ import pytest
 from tests.integration.store.stage import Stage
 
 from retinue.contract import DeadLetter, ErrorClassification, SubagentState
-from retinue.store import dead_letters, running
 from retinue.store.call import RunKey
-from retinue.store.launching import Launched, LetterGone
+from retinue.store.operations import dead_letters, running
+from retinue.store.operations.launching import Launched, LetterGone
 from retinue.store.replies import Claimed, Ended, NotClaimed, Queued
 
 

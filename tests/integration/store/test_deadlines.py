@@ -7,7 +7,7 @@ import time
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
-from retinue.store import control
+from retinue.store.operations import control
 from retinue.store.replies import Ended, Queued, Stale, Stopped
 
 

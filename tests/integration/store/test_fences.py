@@ -10,8 +10,8 @@ from tests.integration.store.attempt import REFUND, Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
-from retinue.store import running
-from retinue.store.launching import ParentRefused
+from retinue.store.operations import running
+from retinue.store.operations.launching import ParentRefused
 from retinue.store.replies import Fence, Stale
 
 

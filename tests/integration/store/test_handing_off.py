@@ -10,10 +10,10 @@ from tests.integration.store.attempt import Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import EventType, SubagentState
-from retinue.store import reading
 from retinue.store.call import ScriptCall
-from retinue.store.launching import Launched
-from retinue.store.reading import Conversation
+from retinue.store.operations import reading
+from retinue.store.operations.launching import Launched
+from retinue.store.operations.reading import Conversation
 from retinue.store.record import WakeUpKind
 from retinue.store.replies import CallResult, Claimed, HandedOff, Stale, Stopped, TooManyHandoffs
 

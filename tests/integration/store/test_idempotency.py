@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.integration.store.stage import Runner, Stage
 
-from retinue.store.idempotency import (
+from retinue.store.operations.idempotency import (
     ATTEMPT_MS,
     KEPT_MS,
     Answered,

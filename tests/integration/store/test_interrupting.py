@@ -6,9 +6,10 @@ import pytest
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
-from retinue.store import control, keys
-from retinue.store.control import InterruptReply, NeedsSweep
-from retinue.store.launching import ParentRefused
+from retinue.store import keys
+from retinue.store.operations import control
+from retinue.store.operations.control import InterruptReply, NeedsSweep
+from retinue.store.operations.launching import ParentRefused
 from retinue.store.replies import Ended, Stopped
 
 ENDED = InterruptReply("ENDED", SubagentState.INTERRUPTED)

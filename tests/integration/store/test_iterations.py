@@ -9,7 +9,7 @@ from tests.integration.store.attempt import PIN
 from tests.integration.store.stage import Stage
 
 from retinue.contract import Phase, StoreReplyError, SubagentState
-from retinue.store.noting import PROGRESS_KEPT
+from retinue.store.operations.noting import PROGRESS_KEPT
 from retinue.store.record import Ending
 from retinue.store.replies import Pin, Recorded, RecordedResponse, Stopped
 

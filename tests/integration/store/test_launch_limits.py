@@ -9,9 +9,9 @@ import pytest
 from tests.integration.store.attempt import PIN, Attempt
 from tests.integration.store.stage import Stage
 
-from retinue.client.work import work_digest
+from retinue.client.launching.work import work_digest
 from retinue.contract import SubagentLaunchRequest
-from retinue.store.launching import IdConflict, Launched, LimitReached, NewRun, Rounds, SameWork
+from retinue.store.operations.launching import IdConflict, Launched, LimitReached, NewRun, Rounds, SameWork
 from retinue.store.replies import HandedOff
 
 

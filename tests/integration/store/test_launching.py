@@ -8,8 +8,9 @@ import pytest
 from tests.integration.store.stage import Stage
 
 from retinue.contract import SubagentState, child_run_id, new_run_id
-from retinue.store import keys, reading
-from retinue.store.launching import (
+from retinue.store import keys
+from retinue.store.operations import reading
+from retinue.store.operations.launching import (
     MAX_LAUNCHES,
     IdConflict,
     Launched,

@@ -16,9 +16,9 @@ from retinue.contract.errors import (
     StoreReplyError,
     StoreUnavailableError,
 )
-from retinue.store.link import AsyncLink
+from retinue.store.connections.link import AsyncLink
+from retinue.store.connections.sync_link import SyncLink
 from retinue.store.script import Script
-from retinue.store.sync_link import SyncLink
 from retinue.testing.servers import PrivateServer
 
 ECHO = Script.from_text("echo", "#!lua\nreturn {KEYS[1], ARGV[1]}")

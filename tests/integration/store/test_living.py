@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.integration.store.stage import Stage
 
 from retinue.contract import SubagentState
-from retinue.store.living import LivePage, count_live_trees, read_live_runs, read_live_trees
+from retinue.store.operations.living import LivePage, count_live_trees, read_live_runs, read_live_trees
 
 
 def page(stage: Stage, root_id: str, *, place: int = 0, most: int = 100) -> LivePage:

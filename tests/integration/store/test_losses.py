@@ -9,8 +9,8 @@ from tests.integration.store.attempt import Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
-from retinue.store import control, running
 from retinue.store.call import RunKey
+from retinue.store.operations import control, running
 from retinue.store.replies import Ended, Queued, Stale
 
 

@@ -11,8 +11,8 @@ from tests.integration.store.attempt import REFUND, WHERE, Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, StoreMemoryError, SubagentState
-from retinue.store import asking, control, reading, running
 from retinue.store.call import RunKey
+from retinue.store.operations import asking, control, reading, running
 from retinue.store.replies import Pin
 
 LONGEST = "x" * 64

@@ -8,9 +8,10 @@ import pytest
 from tests.integration.store.stage import CAPABLE, Stage
 
 from retinue.contract import SubagentState
-from retinue.store import control, keys, outbox, purging, running
+from retinue.store import keys
 from retinue.store.call import RunKey
-from retinue.store.outbox import Letter, NotTaken, Told
+from retinue.store.operations import control, outbox, purging, running
+from retinue.store.operations.outbox import Letter, NotTaken, Told
 
 HELD = NotTaken("HELD")
 FOR_A_MINUTE = 60_000

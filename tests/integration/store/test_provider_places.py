@@ -13,8 +13,9 @@ from collections.abc import Callable
 import pytest
 from tests.integration.store.stage import Runner, Stage
 
-from retinue.store import keys, provider_places
-from retinue.store.provider_places import ASK_AGAIN_MS, HELD_MS, ProviderLimits
+from retinue.store import keys
+from retinue.store.operations import provider_places
+from retinue.store.operations.provider_places import ASK_AGAIN_MS, HELD_MS, ProviderLimits
 from retinue.testing.servers import PrivateServer
 
 _numbers = itertools.count(1)
@@ -230,7 +231,7 @@ _HAMMER = """
 import json, sys, time
 from retinue.store import provider_places as places
 from retinue.store.store import Store
-from retinue.store.sync_link import SyncLink
+from retinue.store.connections.sync_link import SyncLink
 
 url, provider, process, count = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 link = SyncLink(url)

@@ -9,10 +9,11 @@ from tests.integration.store.attempt import REFUND, WHERE, Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import Audience, DecisionRefusal, Phase, RequestKind
-from retinue.store import asking, control, keys, reading, running
-from retinue.store.asking import Asked
+from retinue.store import keys
 from retinue.store.call import RunKey
-from retinue.store.reading import BackgroundChild
+from retinue.store.operations import asking, control, reading, running
+from retinue.store.operations.asking import Asked
+from retinue.store.operations.reading import BackgroundChild
 from retinue.store.record import WakeUp
 from retinue.store.replies import Ready, Suspended
 

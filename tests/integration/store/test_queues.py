@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.integration.store.stage import Stage
 
-from retinue.store import control, keys
+from retinue.store import keys
+from retinue.store.operations import control
 
 
 def _known(stage: Stage) -> set[str]:

@@ -18,8 +18,8 @@ from tests.integration.store.attempt import REFUND, WHERE
 from tests.integration.store.stage import Stage, SyncRunner
 
 from retinue.contract import DecisionRefusal, Phase, SubagentState
-from retinue.store import asking, control, running
-from retinue.store.launching import Launched, ParentRefused
+from retinue.store.operations import asking, control, running
+from retinue.store.operations.launching import Launched, ParentRefused
 from retinue.store.replies import (
     Approved,
     Claimed,

@@ -10,7 +10,7 @@ from tests.integration.store.attempt import Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, StoreReplyError, SubagentState
-from retinue.store import control, running
+from retinue.store.operations import control, running
 from retinue.store.replies import (
     Claimed,
     Ended,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from retinue.contract.errors import StoreUnavailableError
-from retinue.store.replicated_links import AsyncReplicatedLink, ReplicatedLink
+from retinue.store.connections.replicated_links import AsyncReplicatedLink, ReplicatedLink
 from retinue.store.script import Script
 from retinue.testing.servers import PrivateServer, ServerKind, server_binary
 
@@ -53,7 +53,7 @@ def waits_at(server: PrivateServer) -> int:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From its call on a replica gets more time than even a busy machine takes."""
-    return lambda: monkeypatch.setattr("retinue.store.acknowledging.LONGEST_WAIT_S", SOON_S)
+    return lambda: monkeypatch.setattr("retinue.store.connections.acknowledging.LONGEST_WAIT_S", SOON_S)
 
 
 def evalsha_sync(url: str, script: Script, key: str) -> Any:

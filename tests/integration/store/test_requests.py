@@ -11,8 +11,9 @@ from tests.integration.store.attempt import REFUND, WHERE, Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import DecisionRefusal, PendingRequest, Phase, RequestKind, SubagentState
-from retinue.store import asking, control, keys, reading
+from retinue.store import keys
 from retinue.store.call import RunKey, ScriptCall
+from retinue.store.operations import asking, control, reading
 from retinue.store.replies import (
     Approved,
     Begun,

@@ -13,14 +13,14 @@ from tests.integration.store.stage import AsyncRunner, Runner, Stage, SyncRunner
 
 from retinue.contract.errors import StoreUnavailableError
 from retinue.store import keys
-from retinue.store.async_subscription import AsyncSubscriptions
-from retinue.store.link import AsyncLink
+from retinue.store.connections.async_subscription import AsyncSubscriptions
+from retinue.store.connections.link import AsyncLink
+from retinue.store.connections.subscription import Subscriptions
+from retinue.store.connections.sync_link import SyncLink
 from retinue.store.replies import Stale
-from retinue.store.subscription import Subscriptions
-from retinue.store.sync_link import SyncLink
 from retinue.testing.sentinels import SERVICE, SentinelCluster
 from retinue.testing.servers import PrivateServer
-from retinue.worker.lease import Lease
+from retinue.worker.process.lease import Lease
 
 SOON_S = 30.0
 

@@ -11,9 +11,10 @@ from tests.integration.store.attempt import REFUND, WHERE, Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import SubagentState
-from retinue.store import asking, control, keys, reading
+from retinue.store import keys
 from retinue.store.call import RunKey
-from retinue.store.launching import Launched, ParentRefused
+from retinue.store.operations import asking, control, reading
+from retinue.store.operations.launching import Launched, ParentRefused
 from retinue.store.replies import Begun, Claimed, Ended, HandedOff, Overtaken, Passed, Queued, Suspended
 
 HOUR_MS = 3_600_000

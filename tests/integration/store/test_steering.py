@@ -6,8 +6,8 @@ import pytest
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
-from retinue.store import control
-from retinue.store.control import SteerReply
+from retinue.store.operations import control
+from retinue.store.operations.control import SteerReply
 from retinue.store.replies import Ended, Overtaken, Pin, Stopped
 
 

@@ -11,8 +11,8 @@ import pytest
 import redis
 
 from retinue.contract.errors import StoreUnavailableError
-from retinue.store.async_subscription import AsyncSubscriptions
-from retinue.store.subscription import Subscriptions
+from retinue.store.connections.async_subscription import AsyncSubscriptions
+from retinue.store.connections.subscription import Subscriptions
 from retinue.testing.servers import PrivateServer
 
 

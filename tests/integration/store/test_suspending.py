@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState
-from retinue.store import launching
+from retinue.store.operations import launching
 from retinue.store.record import WakeUp
 from retinue.store.replies import Ended, Ready, Stopped, Suspended
 

@@ -9,7 +9,7 @@ from tests.integration.store.stage import Stage
 
 from retinue.contract import SubagentState
 from retinue.store.call import RunKey
-from retinue.store.launching import Launched, Rounds, ThreadBusy
+from retinue.store.operations.launching import Launched, Rounds, ThreadBusy
 
 PAIR = "t" + "0" * 31
 

@@ -19,8 +19,8 @@ from retinue.contract import (
     StoreReplyError,
     SubagentState,
 )
-from retinue.store import asking, control, running
 from retinue.store.call import RunKey
+from retinue.store.operations import asking, control, running
 from retinue.store.replies import Fence
 
 # The table allows it for a run that is refused before any claim; no operation does that yet.

@@ -11,8 +11,8 @@ from tests.integration.store.attempt import REFUND, Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState, Usage
-from retinue.store import asking, control, reading, running
 from retinue.store.call import RunKey
+from retinue.store.operations import asking, control, reading, running
 from retinue.store.replies import Suspended
 
 CALL = Usage(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uvloop
 
-from retinue.store.link import AsyncLink
+from retinue.store.connections.link import AsyncLink
 
 
 def test_a_connection_works_on_uvloop(fresh_store_url: str) -> None:

@@ -9,10 +9,11 @@ import pytest
 from tests.integration.store.stage import Stage
 
 from retinue.contract import SubagentState
-from retinue.store import deliveries, keys, webhooks
+from retinue.store import keys
 from retinue.store.call import RunKey
-from retinue.store.deliveries import Delivery, DeliveryState, Lane, NotQueued, Outcome, Turn
-from retinue.store.webhooks import PER_RUN, Disabled, Endpoint
+from retinue.store.operations import deliveries, webhooks
+from retinue.store.operations.deliveries import Delivery, DeliveryState, Lane, NotQueued, Outcome, Turn
+from retinue.store.operations.webhooks import PER_RUN, Disabled, Endpoint
 
 URL = "https://shop.example/hooks"
 HELD_MS = 60_000

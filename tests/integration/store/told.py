@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from retinue.store import launching
-from retinue.store.asking import DecisionReply
-from retinue.store.control import CancelReply, InterruptReply, NeedsSweep, SteerReply
+from retinue.store.operations import launching
+from retinue.store.operations.asking import DecisionReply
+from retinue.store.operations.control import CancelReply, InterruptReply, NeedsSweep, SteerReply
 from retinue.store.replies import (
     Approved,
     Begun,

@@ -15,15 +15,14 @@ import redis
 
 from retinue.contract import ErrorClassification
 from retinue.store import keys
-from retinue.store.async_subscription import AsyncSubscriptions
-from retinue.store.link import AsyncLink
-from retinue.store.provider_places import HELD_MS, ProviderLimits
+from retinue.store.connections.async_subscription import AsyncSubscriptions
+from retinue.store.connections.link import AsyncLink
+from retinue.store.operations.provider_places import HELD_MS, ProviderLimits
 from retinue.store.store import AsyncStore
 from retinue.testing.servers import PrivateServer
-from retinue.worker import admission
-from retinue.worker.admission import Admission, Admissions, WaitAbandonedError
-from retinue.worker.models import ModelError, ModelRequest, ModelUsage, Provider
-from retinue.worker.patience import PatientStore
+from retinue.worker.models import ModelError, ModelRequest, ModelUsage, Provider, admission
+from retinue.worker.models.admission import Admission, Admissions, WaitAbandonedError
+from retinue.worker.process.patience import PatientStore
 
 ONE = ProviderLimits(max_concurrency=1)
 WITHIN_S = 3.0

@@ -18,11 +18,11 @@ import redis
 from retinue.store import keys
 from retinue.testing.processes import ChildProcess
 from retinue.testing.servers import PrivateServer
-from retinue.worker.lease import Lease
+from retinue.worker.process.lease import Lease
 
 WORKER = """
 import json, os, re, subprocess, sys, threading, time
-from retinue.worker.lease import Lease
+from retinue.worker.process.lease import Lease
 
 url, process_id, lease_s, hang_s, then = sys.argv[1:]
 
@@ -327,7 +327,7 @@ def test_a_killed_sidecar_is_replaced_before_the_lease_runs_out(lease: Lease, cl
 def test_a_frozen_sidecar_costs_the_lease_and_is_replaced(
     valkey_url: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("retinue.worker.lease._SILENCE_MIN_S", 1.0)
+    monkeypatch.setattr("retinue.worker.process.lease._SILENCE_MIN_S", 1.0)
     reasons: list[str] = []
     back = threading.Event()
     lease = Lease("p", valkey_url, lease_seconds=2, on_lost=reasons.append, on_back=back.set)

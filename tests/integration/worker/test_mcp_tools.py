@@ -12,13 +12,13 @@ from tests.integration.worker.payslip_server import McpSite, Transport, mcp_site
 from tests.integration.worker.web import site
 
 from retinue.agents import EffectiveSpec, Grant
-from retinue.agents.effective import ToolSpec
-from retinue.agents.remote_spec import McpServer, McpSpec, McpWish, RetrySpec
+from retinue.agents.agentspec.remote_spec import McpServer, McpSpec, McpWish, RetrySpec
+from retinue.agents.effective.effective import ToolSpec
+from retinue.broker.outbound.target_guard import Resolver, TargetGuard
 from retinue.broker.settings import Settings
-from retinue.broker.target_guard import Resolver, TargetGuard
 from retinue.contract import SettingsError
-from retinue.worker.mcp_listing import McpListingError, with_mcp_tools
-from retinue.worker.mcp_tools import McpToolError, McpTools
+from retinue.worker.network.mcp_listing import McpListingError, with_mcp_tools
+from retinue.worker.network.mcp_tools import McpToolError, McpTools
 
 HERE = {"private_hosts": ["127.0.0.1"]}
 NO_RETRY = RetrySpec(max_retries=0)

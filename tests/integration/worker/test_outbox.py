@@ -10,17 +10,17 @@ from tests.integration.store.stage import CAPABLE, Stage, SyncRunner
 
 from retinue.broker.keyring_store import AsyncKeyringStore
 from retinue.broker.notices import Notice
-from retinue.client.ticket import Ticket
+from retinue.client.launching.ticket import Ticket
 from retinue.contract import Role, StoreUnavailableError, SubagentHandle, SubagentLaunchRequest
 from retinue.store import keys
 from retinue.store.call import CommandCall, RunKey, ScriptCall
-from retinue.store.link import AsyncLink
-from retinue.store.outbox import Told
+from retinue.store.connections.link import AsyncLink
+from retinue.store.operations.outbox import Told
 from retinue.store.store import AsyncStore
 from retinue.testing.servers import PrivateServer
-from retinue.worker import outbox as module
-from retinue.worker.hook_calls import HookCalls
-from retinue.worker.outbox import Outbox
+from retinue.worker.process import outbox as module
+from retinue.worker.process.outbox import Outbox
+from retinue.worker.run.hook_calls import HookCalls
 
 T = TypeVar("T")
 

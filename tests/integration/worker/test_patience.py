@@ -11,10 +11,10 @@ import pytest
 
 from retinue.contract import StoreReplyError
 from retinue.store.call import CommandCall
-from retinue.store.link import AsyncLink
+from retinue.store.connections.link import AsyncLink
 from retinue.store.store import AsyncStore
 from retinue.testing.servers import PrivateServer
-from retinue.worker.patience import PatientStore
+from retinue.worker.process.patience import PatientStore
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ async def test_the_waits_grow_and_end_with_their_task(
 
     server.stop()
     # The link has a back-off of its own, in the same module of the standard library.
-    monkeypatch.setattr("retinue.worker.patience.asyncio", _Sleeping(sleep))
+    monkeypatch.setattr("retinue.worker.process.patience.asyncio", _Sleeping(sleep))
     call = asyncio.create_task(PatientStore(AsyncStore(link)).run(command("PING")))
     await asyncio.wait_for(enough.wait(), 30)
     call.cancel()

@@ -16,12 +16,12 @@ import pytest
 from aiohttp import web
 from tests.integration.worker.web import site
 
-from retinue.agents.remote_spec import RemoteSpec, RetrySpec
-from retinue.broker import guarded_http
+from retinue.agents.agentspec.remote_spec import RemoteSpec, RetrySpec
+from retinue.broker.outbound import guarded_http
+from retinue.broker.outbound.target_guard import Resolver, TargetGuard
 from retinue.broker.settings import Settings
-from retinue.broker.target_guard import Resolver, TargetGuard
 from retinue.contract import SettingsError
-from retinue.worker.remote_tools import RemoteToolError, RemoteTools
+from retinue.worker.network.remote_tools import RemoteToolError, RemoteTools
 
 HERE = {"private_hosts": ["127.0.0.1"]}
 

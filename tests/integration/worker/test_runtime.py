@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from tests.integration.broker.watch import Watch, until
 
-from retinue.agents.registry import Registry
+from retinue.agents.registry.registry import Registry
 from retinue.broker.app import create_app
 from retinue.contract import SubagentState
 from retinue.store import keys
 from retinue.store.record import WakeUpKind
 from retinue.testing.servers import PrivateServer
 from retinue.worker.bootstrap import Prepared
-from retinue.worker.lease import Lease
-from retinue.worker.reports import ReceivedWakeUp, Succeeded
+from retinue.worker.pool.reports import ReceivedWakeUp, Succeeded
+from retinue.worker.process.lease import Lease
 from retinue.worker.runtime import WorkerRuntime
 
 LEASE_S = 2.0

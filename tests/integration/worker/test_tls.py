@@ -11,13 +11,13 @@ import pytest
 
 from retinue.contract.errors import StoreUnavailableError
 from retinue.store import keys
-from retinue.store.async_subscription import AsyncSubscriptions
-from retinue.store.link import AsyncLink
-from retinue.store.subscription import Subscriptions
-from retinue.store.sync_link import SyncLink
+from retinue.store.connections.async_subscription import AsyncSubscriptions
+from retinue.store.connections.link import AsyncLink
+from retinue.store.connections.subscription import Subscriptions
+from retinue.store.connections.sync_link import SyncLink
 from retinue.testing.processes import ProcessFailedError
 from retinue.testing.servers import PrivateServer, ServerKind, server_binary
-from retinue.worker.lease import Lease
+from retinue.worker.process.lease import Lease
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from pyagentspec.managerworkers import ManagerWorkers
 from pyagentspec.swarm import HandoffMode, Swarm
 
 from retinue.agents import Registry
-from retinue.agents.entry import AgentEntry
-from retinue.agents.offer import Offer
+from retinue.agents.effective.offer import Offer
+from retinue.agents.registry.entry import AgentEntry
 
 LLM = VllmConfig(name="llm", model_id="m", url="http://h/v1")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retinue.agents import HookPoint, Registry, RunStopped, ToolUsed, on_start, on_stop, on_tool
-from retinue.agents.catalogue import advertise
+from retinue.agents.registry.catalogue import advertise
 from retinue.broker.settings import Settings
 from retinue.contract import DeclarationError
 

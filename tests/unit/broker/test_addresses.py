@@ -9,8 +9,8 @@ from kombu.connection import Connection
 from redis.connection import parse_url
 
 from retinue.broker.addresses import for_kombu, for_links, for_redis, place, sentinel_options
-from retinue.store.sentinel_urls import SentinelAddress
-from retinue.store.urls import ServerAddress
+from retinue.store.connections.sentinel_urls import SentinelAddress
+from retinue.store.connections.urls import ServerAddress
 
 URLS = [
     "redis://",

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import retinue.client
-from retinue.agents.tool_context import LifecycleService
+from retinue.agents.tools.tool_context import LifecycleService
 from retinue.client import AsyncSubagentLifecycle, SubagentLifecycle
 
 PUBLIC = [

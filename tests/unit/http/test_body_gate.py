@@ -6,7 +6,7 @@ import pytest
 from starlette.types import Message
 from tests.unit.http.asgi import Answer, Plain, body_messages, call, request_scope
 
-from retinue.broker.http_settings import HttpSettings
+from retinue.broker.settings.http import HttpSettings
 from retinue.http.middleware.body_gate import BodyGate
 from retinue.http.middleware.faults import Faults
 

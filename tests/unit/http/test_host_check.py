@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.unit.http.asgi import Plain, call, request_scope
 
-from retinue.broker.http_settings import HttpSettings
+from retinue.broker.settings.http import HttpSettings
 from retinue.http.middleware.faults import Faults
 from retinue.http.middleware.host_check import HostCheck, is_allowed
 

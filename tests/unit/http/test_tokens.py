@@ -15,10 +15,10 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, OKPKey, RSAKey
 
-from retinue.broker.http_settings import JwtSettings
+from retinue.broker.settings.http import JwtSettings
 from retinue.contract import SettingsError
 from retinue.http.tokens import LEEWAY_S, TokenHolder, TokenReader
-from retinue.store.api_keys import Scope
+from retinue.store.operations.api_keys import Scope
 
 ISSUER, AUDIENCE = "https://login.example", "retinue"
 RSA = RSAKey.generate_key(2048, {"kid": "r1"})

@@ -7,8 +7,8 @@ from email.utils import formatdate
 import pytest
 
 from retinue.http.webhooks.schedule import RETRY_AFTER_MAX_S, Attempt, outcome_of
-from retinue.store.deliveries import DeliveryState, Outcome
-from retinue.store.webhooks import Disabled
+from retinue.store.operations.deliveries import DeliveryState, Outcome
+from retinue.store.operations.webhooks import Disabled
 
 PAUSES_S = (5.0, 30.0, 120.0)
 NOW = 1_798_761_600.0

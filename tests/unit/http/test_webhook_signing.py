@@ -7,8 +7,8 @@ import json
 from retinue.contract import new_run_id
 from retinue.http.webhooks.message import message_body
 from retinue.http.webhooks.signing import signed_headers
-from retinue.store.deliveries import Delivery
-from retinue.store.webhooks import Secrets, new_secret
+from retinue.store.operations.deliveries import Delivery
+from retinue.store.operations.webhooks import Secrets, new_secret
 
 # The vector of the reference libraries (standard-webhooks, libraries/*/test).
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

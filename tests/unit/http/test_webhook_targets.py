@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from retinue.broker.http_settings import HttpSettings
-from retinue.broker.target_guard import Resolver
+from retinue.broker.outbound.target_guard import Resolver
+from retinue.broker.settings.http import HttpSettings
 from retinue.http.problems import Problem
 from retinue.http.webhooks.targets import Targets, place_of, shared
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from retinue.contract import EventType, Phase, StoreReplyError, SubagentState, new_run_id
-from retinue.store import control, launching, noting, reading, running
 from retinue.store.call import CommandCall, RunKey, ScriptCall
-from retinue.store.launching import NewRun
+from retinue.store.operations import control, launching, noting, reading, running
+from retinue.store.operations.launching import NewRun
 from retinue.store.record import Ending, WakeUp, WakeUpKind, parse_wake_up
 from retinue.store.replies import Fence, Response
 

@@ -12,6 +12,7 @@ SOURCE_ROOTS = ("broker_config", "workers", "api")
 PACKAGES = sorted(
     front_door.parent for root in SOURCE_ROOTS for front_door in (ROOT / root).glob("retinue/*/__init__.py")
 )
+ROOMS = sorted({module.parent for package in PACKAGES for module in package.glob("*/**/*.py")})
 each_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 
 
@@ -54,6 +55,12 @@ def test_a_package_says_what_it_is(package: Path) -> None:
     docstring = ast.get_docstring(_front_door(package))
 
     assert docstring, f"{package}/__init__.py needs a docstring"
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: f"{room.parent.name}/{room.name}")
+def test_a_folder_within_a_package_says_what_it_is(room: Path) -> None:
+    assert (room / "__init__.py").is_file()
+    assert ast.get_docstring(_front_door(room))
 
 
 @each_package

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from retinue.store.call import CommandCall, RunKey
+from retinue.store.operations.running import hand_back
 from retinue.store.replies import Fence
-from retinue.store.running import hand_back
 from retinue.store.store import AsyncStore
 from retinue.worker import crash_points
 from retinue.worker.crash_points import CrashPoint

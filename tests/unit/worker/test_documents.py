@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from retinue.agents import Agent, AgentSpecError, Registry, tool
-from retinue.client.ticket import Ticket
+from retinue.client.launching.ticket import Ticket
 from retinue.contract import Role, SubagentLaunchRequest, document_digest, new_run_id
 from retinue.store.call import RunKey
 from retinue.worker import documents as worker_documents

@@ -6,7 +6,7 @@ import pytest
 from celery.concurrency.solo import TaskPool
 
 from retinue.broker.app import POOL
-from retinue.worker.pool import RunPool
+from retinue.worker.pool.run_pool import RunPool
 from retinue.worker.program import asked_pool, refusal
 
 

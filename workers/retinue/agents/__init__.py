@@ -3,15 +3,22 @@
 Importing it loads neither pyagentspec nor a model client; see `load_agent_spec` for the former.
 """
 
+from retinue.agents.agentspec.llm import InlineLlm
+from retinue.agents.agentspec.loading import load_agent_spec
+from retinue.agents.agentspec.member import AgentSpecDeclaration
+from retinue.agents.builtin_tools.roster_entry import RosterEntry
+from retinue.agents.effective.effective import Capabilities, EffectiveSpec, Inheritance, RunnerKind, ToolSpec
+from retinue.agents.effective.grants import Grant
+from retinue.agents.effective.resolve import resolve
+from retinue.agents.registry.entry import AgentEntry, Delegation
+from retinue.agents.registry.registry import Registry
+from retinue.agents.tools.arguments import ToolArgumentError
+from retinue.agents.tools.tool import Tool, tool
+from retinue.agents.tools.tool_context import LifecycleService, ToolContext, current_tool_context
+from retinue.agents.tools.tool_result import ToolResultError
 from retinue.contract import AgentSpecError, DeclarationError
 
 from .agent import Agent, AgentConfig
-from .agentspec import load_agent_spec
-from .agentspec_member import AgentSpecDeclaration
-from .arguments import ToolArgumentError
-from .effective import Capabilities, EffectiveSpec, Inheritance, RunnerKind, ToolSpec
-from .entry import AgentEntry, Delegation
-from .grants import Grant
 from .hooks import (
     Hook,
     HookPoint,
@@ -27,15 +34,8 @@ from .hooks import (
     on_stop,
     on_tool,
 )
-from .llm import InlineLlm
-from .registry import Registry
-from .resolve import resolve
-from .roster_entry import RosterEntry
 from .runnable import NotRunnableError, Runnable
 from .subagent import SubAgent, SubAgentSpec
-from .tool import Tool, tool
-from .tool_context import LifecycleService, ToolContext, current_tool_context
-from .tool_result import ToolResultError
 
 __all__ = [
     "Agent",

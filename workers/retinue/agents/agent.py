@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, JsonValue
 
+from retinue.agents.tools.tool import AnyTool, as_tools
 from retinue.contract import DeclarationError
 
 from .checks import (
@@ -21,7 +22,6 @@ from .checks import (
     optional_text,
     required_text,
 )
-from .tool import AnyTool, as_tools
 
 if TYPE_CHECKING:
     from .subagent import SubAgent, SubAgentSpec

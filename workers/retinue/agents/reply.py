@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from pydantic import BaseModel, JsonValue
 
-from .tool_result import ToolResultError, result_text
+from retinue.agents.tools.tool_result import ToolResultError, result_text
 
 # Where agent libraries keep what a finished run came to, in order of preference.
 _RESULT_FIELDS: Final = ("final_response", "final_output", "output")

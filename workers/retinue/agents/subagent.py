@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from retinue.agents.agentspec.loading import is_component
+from retinue.agents.agentspec.member import AgentSpecDeclaration
+from retinue.agents.tools.tool import as_tools
 from retinue.contract import DeclarationError
 
 from .agent import Agent, AgentConfig, OutputSchema, ToolSource, check_config
-from .agentspec import is_component
-from .agentspec_member import AgentSpecDeclaration
 from .checks import (
     agent_name,
     optional_count,
@@ -20,7 +21,6 @@ from .checks import (
     required_text,
 )
 from .runnable import Runnable, check_runnable
-from .tool import as_tools
 
 
 @dataclass(frozen=True, slots=True, eq=False)

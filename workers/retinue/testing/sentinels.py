@@ -17,8 +17,8 @@ import redis
 import redis.sentinel
 
 from retinue.contract.errors import StoreError
-from retinue.store.primary import Named, read_answer
-from retinue.store.sync_link import SyncLink
+from retinue.store.connections.primary import Named, read_answer
+from retinue.store.connections.sync_link import SyncLink
 from retinue.testing.processes import ChildProcess, ProcessFailedError
 from retinue.testing.servers import PrivateServer, ServerKind, server_binary
 

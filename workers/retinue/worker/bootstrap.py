@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from retinue.agents.registry import Registry
-from retinue.broker.checks import require_server
+from retinue.agents.registry.registry import Registry
 from retinue.broker.routes import queue_for
+from retinue.broker.server.checks import require_server
 from retinue.broker.settings import Settings, load_settings
 from retinue.contract import RetinueError, SettingsError, StoreUnavailableError
-from retinue.store.sync_link import SyncLink
-from retinue.worker.lease import Lease
+from retinue.store.connections.sync_link import SyncLink
+from retinue.worker.process.lease import Lease
 
 _log = logging.getLogger("retinue.worker")
 _LEASE_WAIT_S = 10.0

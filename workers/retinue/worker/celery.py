@@ -10,7 +10,7 @@ from retinue.broker.app import create_app
 from retinue.broker.envelope import CANARY_TASK, WakeUpKind
 from retinue.broker.settings import load_settings
 from retinue.contract import RetinueError
-from retinue.worker.intake import Intake
+from retinue.worker.pool.intake import Intake
 from retinue.worker.program import RunWorker
 
 
@@ -20,7 +20,7 @@ def create_worker_app(app: Celery) -> Celery:
         app.task(
             _never_called,
             name=kind.task_name,
-            Strategy="retinue.worker.strategy:create_handler",
+            Strategy="retinue.worker.pool.strategy:create_handler",
             ignore_result=True,
             acks_late=False,
             shared=False,  # else they would turn up in every other app of the process
@@ -28,7 +28,7 @@ def create_worker_app(app: Celery) -> Celery:
     app.task(
         _never_called,
         name=CANARY_TASK,
-        Strategy="retinue.worker.strategy:create_canary_handler",
+        Strategy="retinue.worker.pool.strategy:create_canary_handler",
         ignore_result=True,
         acks_late=False,
         shared=False,

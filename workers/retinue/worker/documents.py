@@ -8,13 +8,13 @@ from collections import OrderedDict
 
 from pydantic import JsonValue
 
-from retinue.agents.by_value import load_by_value
-from retinue.agents.registry import Registry
-from retinue.client.ticket import Ticket
+from retinue.agents.agentspec.by_value import load_by_value
+from retinue.agents.registry.registry import Registry
+from retinue.client.launching.ticket import Ticket
 from retinue.contract import AgentSpecError, document_digest
-from retinue.store import reading
 from retinue.store.call import RunKey
-from retinue.worker.patience import PatientStore
+from retinue.store.operations import reading
+from retinue.worker.process.patience import PatientStore
 
 _KEPT = 128
 

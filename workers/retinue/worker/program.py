@@ -12,7 +12,7 @@ from kombu.utils.imports import symbol_by_name
 from retinue.broker.app import POOL
 from retinue.contract import SettingsError
 from retinue.worker.extra import require_extra
-from retinue.worker.pool import RunPool
+from retinue.worker.pool.run_pool import RunPool
 
 _COMMAND: Final = "celery -A retinue.worker worker -c 500"
 

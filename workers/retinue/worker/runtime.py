@@ -13,52 +13,52 @@ from typing import TYPE_CHECKING, Any
 
 from celery import Celery
 
-from retinue.agents.catalogue import advertise as advertised
+from retinue.agents.registry.catalogue import advertise as advertised
 from retinue.broker.addresses import for_links
-from retinue.broker.casualties import free_places, owned_members, take_over
 from retinue.broker.catalogue import AsyncCatalogue, WorkerEntry, advertise, withdraw
-from retinue.broker.durability import Durability
 from retinue.broker.envelope import EnvelopeTemplate
 from retinue.broker.keyring_store import AsyncKeyringStore
 from retinue.broker.notices import Notifier
-from retinue.broker.owner_check import OwnerCheck
-from retinue.broker.reaper import Reaper
+from retinue.broker.outbound.target_guard import TargetGuard
+from retinue.broker.reaper.casualties import free_places, owned_members, take_over
+from retinue.broker.reaper.owner_check import OwnerCheck
+from retinue.broker.reaper.reaper import Reaper
 from retinue.broker.routes import private_queue
-from retinue.broker.target_guard import TargetGuard
+from retinue.broker.server.durability import Durability
 from retinue.broker.wakeups import Waker
-from retinue.client.planning import LaunchPlanner
+from retinue.client.launching.planning import LaunchPlanner
 from retinue.contract import StoreError
-from retinue.store import noting, running
-from retinue.store.async_subscription import AsyncSubscriptions
 from retinue.store.call import RunKey
-from retinue.store.link import AsyncLink
-from retinue.store.replicated_links import AsyncReplicatedLink
-from retinue.worker.admission import Admissions
-from retinue.worker.attempt import Attempt, Suspect
+from retinue.store.connections.async_subscription import AsyncSubscriptions
+from retinue.store.connections.link import AsyncLink
+from retinue.store.connections.replicated_links import AsyncReplicatedLink
+from retinue.store.operations import noting, running
 from retinue.worker.bootstrap import Prepared, prepare
-from retinue.worker.canaries import Canaries
 from retinue.worker.crash_points import mortal_model, mortal_notices, mortal_store, mortal_wakes
 from retinue.worker.documents import LaunchedDocuments
-from retinue.worker.drain import drain_when_asked, terminate_this_process
-from retinue.worker.exhaustion import end_if_exhausted, end_when_exhausted
-from retinue.worker.fence_check import FenceCheck
-from retinue.worker.hints import CancelHints
-from retinue.worker.hook_calls import HookCalls
 from retinue.worker.models import OpenAiModel, RetryPolicy
-from retinue.worker.network_tools import NetworkTools
-from retinue.worker.outbox import Outbox
-from retinue.worker.patience import PatientStore, until_answered
-from retinue.worker.prices import Prices
-from retinue.worker.providers import ProviderBundles
-from retinue.worker.reports import ReceivedWakeUp, Succeeded, TaskReport
-from retinue.worker.revocation import cancel_by_run_id
-from retinue.worker.roll import Roll
+from retinue.worker.models.admission import Admissions
+from retinue.worker.models.prices import Prices
+from retinue.worker.models.providers import ProviderBundles
+from retinue.worker.network.network_tools import NetworkTools
+from retinue.worker.pool.canaries import Canaries
+from retinue.worker.pool.reports import ReceivedWakeUp, Succeeded, TaskReport
+from retinue.worker.pool.revocation import cancel_by_run_id
+from retinue.worker.process.drain import drain_when_asked, terminate_this_process
+from retinue.worker.process.exhaustion import end_if_exhausted, end_when_exhausted
+from retinue.worker.process.fence_check import FenceCheck
+from retinue.worker.process.hints import CancelHints
+from retinue.worker.process.outbox import Outbox
+from retinue.worker.process.patience import PatientStore, until_answered
+from retinue.worker.process.roll import Roll
+from retinue.worker.run.attempt import Attempt, Suspect
+from retinue.worker.run.hook_calls import HookCalls
 from retinue.worker.services import Pool, Services
 from retinue.worker.specs import SpecResolver
-from retinue.worker.suspects import Suspects
+from retinue.worker.suspects.suspects import Suspects
 
 if TYPE_CHECKING:
-    from retinue.worker.pool import RunPool
+    from retinue.worker.pool.run_pool import RunPool
 
 _log = logging.getLogger("retinue.worker")
 _BEAT_EVERY_S = 0.5

@@ -7,22 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from retinue.agents.registry import Registry
+from retinue.agents.registry.registry import Registry
 from retinue.broker.catalogue import CatalogueSnapshot
 from retinue.broker.settings import Settings
 from retinue.broker.wakeups import Wakes
-from retinue.client.planning import LaunchPlanner
-from retinue.worker.admission import Admissions
+from retinue.client.launching.planning import LaunchPlanner
 from retinue.worker.models import Model, Provider, RetryPolicy
-from retinue.worker.network_tools import NetworkTools
-from retinue.worker.patience import PatientStore
-from retinue.worker.prices import Prices
-from retinue.worker.slots import Slots
+from retinue.worker.models.admission import Admissions
+from retinue.worker.models.prices import Prices
+from retinue.worker.network.network_tools import NetworkTools
+from retinue.worker.process.patience import PatientStore
+from retinue.worker.process.slots import Slots
 from retinue.worker.specs import SpecResolver
 
 if TYPE_CHECKING:
-    from retinue.worker.hook_calls import HookCalls
-    from retinue.worker.outbox import Outbox
+    from retinue.worker.process.outbox import Outbox
+    from retinue.worker.run.hook_calls import HookCalls
 
 
 class Pool(Slots, Protocol):

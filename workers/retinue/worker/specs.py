@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from retinue.agents import EffectiveSpec
-from retinue.agents.registry import Registry
-from retinue.agents.resolve import resolve
+from retinue.agents.effective.resolve import resolve
+from retinue.agents.registry.registry import Registry
 from retinue.broker.settings import Settings
-from retinue.client.documents import agent_of
-from retinue.client.ticket import Ticket
+from retinue.client.launching.documents import agent_of
+from retinue.client.launching.ticket import Ticket
 from retinue.contract import canonical_json
 from retinue.store.call import RunKey
 from retinue.store.record import Record

@@ -23,7 +23,7 @@ from retinue.client.over_http.problems import (
     unreadable,
 )
 from retinue.contract import ErrorCode, SubagentLifecycleError
-from retinue.store.backoff import Backoff
+from retinue.store.connections.backoff import Backoff
 
 T = TypeVar("T")
 

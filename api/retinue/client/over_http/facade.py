@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Self
 
 from retinue.client.clock import WaitClock
-from retinue.client.decisions import checked_until
+from retinue.client.launching.requests import launch_request, parsed_requests
 from retinue.client.lifecycle import SubagentLifecycle
 from retinue.client.over_http import launch_calls, lists, run_calls, waiting
 from retinue.client.over_http.address import ApiAddress
 from retinue.client.over_http.sync_api import SyncApi
-from retinue.client.reads import checked_place
-from retinue.client.requests import launch_request, parsed_requests
+from retinue.client.reading.reads import checked_place
+from retinue.client.reading.tree import SubagentNode
 from retinue.client.scope import Scope
-from retinue.client.tree import SubagentNode
+from retinue.client.steps.decisions import checked_until
 from retinue.contract import (
     BudgetRaise,
     DeadLetter,

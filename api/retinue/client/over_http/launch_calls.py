@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retinue.client.continuing import unknown_conversation
 from retinue.client.over_http.call import MUCH_S, Call
 from retinue.client.over_http.run_calls import path_of
 from retinue.client.scope import Scope
+from retinue.client.steps.continuing import unknown_conversation
 from retinue.contract import SubagentHandle, SubagentLaunchRequest, SubagentLifecycleError
-from retinue.store.launching import MAX_LAUNCHES
+from retinue.store.operations.launching import MAX_LAUNCHES
 
 
 def launch(scope: Scope, request: SubagentLaunchRequest) -> Call[SubagentHandle]:

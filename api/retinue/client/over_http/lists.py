@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from retinue.client.launch_faults import no_letter
+from retinue.client.launching.faults import no_letter
 from retinue.client.over_http import run_calls
 from retinue.client.over_http.call import Call, Steps
 from retinue.client.over_http.launch_calls import handle_in
-from retinue.client.reads import checked_page
-from retinue.client.replaying import checked_scope, letter_key
+from retinue.client.reading.reads import checked_page
+from retinue.client.reading.tree import SubagentNode
 from retinue.client.scope import Scope
-from retinue.client.tree import SubagentNode
+from retinue.client.steps.replaying import checked_scope, letter_key
 from retinue.contract import DeadLetter, SubagentHandle, SubagentStatus
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from retinue.client import decisions, steering
-from retinue.client.budgeting import checked_caps
+from retinue.client.facade.budgeting import checked_caps
 from retinue.client.over_http.call import MUCH_S, Asked, Call, Known
 from retinue.client.scope import Scope
+from retinue.client.steps import decisions, steering
 from retinue.contract import (
     Budget,
     BudgetRaise,

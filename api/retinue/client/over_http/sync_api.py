@@ -10,12 +10,12 @@ from typing import TypeVar
 
 import httpx2
 
+from retinue.client.dispatch.sync_dispatch import refuse_running_loop
 from retinue.client.over_http import run_calls
 from retinue.client.over_http.address import ApiAddress
 from retinue.client.over_http.call import Asked, Course, Known, Pause, Steps
 from retinue.client.over_http.exchange import Again, Exchange
 from retinue.client.over_http.following import HAS_STREAM, Follower
-from retinue.client.sync_dispatch import refuse_running_loop
 from retinue.contract import Event, SubagentHandle, SubagentLifecycleError
 
 T = TypeVar("T")

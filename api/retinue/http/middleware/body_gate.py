@@ -8,7 +8,7 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from retinue.broker.http_settings import HttpSettings
+from retinue.broker.settings.http import HttpSettings
 from retinue.http.middleware.json_check import check_json
 from retinue.http.problems import Problem
 

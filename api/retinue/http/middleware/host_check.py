@@ -12,7 +12,7 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retinue.broker.http_settings import HttpSettings
+from retinue.broker.settings.http import HttpSettings
 from retinue.http.problems import Problem
 
 _UNCHECKED_PATHS: Final = frozenset({"/healthz", "/readyz"})

@@ -1,0 +1,1 @@
+"""Whether this service may be sent work: its store, and workers that answer canaries."""

@@ -17,7 +17,7 @@ from retinue.broker.addresses import for_links
 from retinue.contract import RetinueError, StoreMemoryError, StoreReplyError
 from retinue.http.readiness.canary_round import CanaryRound
 from retinue.http.readiness.verdict import Check, Verdict, consuming_check, queues_to_ask, workers_check
-from retinue.store.link import AsyncLink
+from retinue.store.connections.link import AsyncLink
 from retinue.store.store import AsyncStore
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from retinue.client import AsyncSubagentLifecycle
-from retinue.client.live_runs import read_live
+from retinue.client.reading.live_runs import read_live
 from retinue.contract import TERMINAL_STATES, SubagentLifecycleError, validate_session
 from retinue.http.access import unknown_run
 from retinue.http.run_pages import Entry, Runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from retinue.client.live_runs import read_live
+from retinue.client.reading.live_runs import read_live
 from retinue.http.access import Reader
 from retinue.http.json_answer import JsonAnswer
 from retinue.http.schemas.live import LiveAnswer

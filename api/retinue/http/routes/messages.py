@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from retinue.client.conversation import Speakers, shown_messages
+from retinue.client.reading.conversation import Speakers, shown_messages
 from retinue.contract import COUNT_MAX, Event, SubagentLifecycleError
 from retinue.http.access import ReadTarget, RunTarget, unknown_run
 from retinue.http.json_answer import JsonAnswer
@@ -15,7 +15,7 @@ from retinue.http.named_pages import PAGE_DEFAULT, Limit, read_place, written_pl
 from retinue.http.schemas.messages import MessagesAnswer
 from retinue.http.service import service_of
 from retinue.store.call import RunKey
-from retinue.store.reading import count_messages, read_messages, read_status
+from retinue.store.operations.reading import count_messages, read_messages, read_status
 from retinue.store.record import Record
 
 router = APIRouter(tags=["runs"])

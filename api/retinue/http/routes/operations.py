@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from retinue.broker.backlog import known_queues, waited_in
-from retinue.client.live_workers import ask_async, count_queued_async, read_live_workers_async
+from retinue.broker.reaper.backlog import known_queues, waited_in
+from retinue.client.reading.live_workers import ask_async, count_queued_async, read_live_workers_async
 from retinue.http.access import Admin, Reader
 from retinue.http.json_answer import JsonAnswer
 from retinue.http.named_pages import PAGE_DEFAULT, Limit, Place, named_page

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from retinue.client.session_usage import read_session_usage
+from retinue.client.reading.session_usage import read_session_usage
 from retinue.contract import validate_session
 from retinue.http.access import Reader
 from retinue.http.json_answer import JsonAnswer

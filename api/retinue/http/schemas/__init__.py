@@ -1,0 +1,1 @@
+"""The shapes of bodies and answers, as the document of the API shows them."""

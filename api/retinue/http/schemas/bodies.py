@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal, cast
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from retinue.client.steering import checked_reason, checked_steer_id
+from retinue.client.steps.steering import checked_reason, checked_steer_id
 from retinue.contract import STEER_MAX_CHARS, SubagentLifecycleError
 from retinue.contract.budget import CAP_CHECKS
 from retinue.contract.checked import Checked

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, cast
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from retinue.client.requests import request_named
+from retinue.client.launching.requests import request_named
 from retinue.contract import GOAL_MAX_CHARS, SubagentLaunchRequest, validate_session
 from retinue.contract.checked import Checked
 from retinue.contract.checks import Check, optional, text, type_fault

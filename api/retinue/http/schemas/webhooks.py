@@ -12,8 +12,8 @@ from retinue.contract.checked import Checked
 from retinue.contract.checks import Check, text
 from retinue.http.schemas.answer import Answer
 from retinue.http.schemas.runs import RunId
-from retinue.store.deliveries import Delivery, DeliveryState
-from retinue.store.webhooks import Disabled, Endpoint
+from retinue.store.operations.deliveries import Delivery, DeliveryState
+from retinue.store.operations.webhooks import Disabled, Endpoint
 
 DESCRIPTION_MAX_CHARS: Final = 200
 _WEBHOOK: Final[dict[str, JsonValue]] = {"webhook_id": "wh_3f0c9a4be1d27c5588aa01ef"}

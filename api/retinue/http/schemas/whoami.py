@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from retinue.store.api_keys import Scope
+from retinue.store.operations.api_keys import Scope
 
 
 class WhoAmI(BaseModel):

@@ -1,0 +1,1 @@
+"""Event streams: many viewers on few connections to the store."""

@@ -13,16 +13,16 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from retinue.client.reads import FOLLOW_EVERY_S, chunks
+from retinue.client.reading.reads import FOLLOW_EVERY_S, chunks
 from retinue.contract import StoreError, StoreUnavailableError
 from retinue.http.middleware.faults import trace_of
 from retinue.http.streams.log import LogCursor, Part
 from retinue.http.streams.passing import PassingNews
 from retinue.http.streams.watched import WatchedLog
-from retinue.store.backoff import Backoff
+from retinue.store.connections.backoff import Backoff
 
 if TYPE_CHECKING:
-    from retinue.store.link import AsyncLink
+    from retinue.store.connections.link import AsyncLink
 
 _log = logging.getLogger("retinue.http")
 _ENTRIES_A_READ: Final = 100

@@ -15,8 +15,9 @@ from retinue.http.streams.log import Entry, Gap, LogCursor
 from retinue.http.streams.passing import PassingNews
 from retinue.http.streams.stream import RunStream, StreamedRun
 from retinue.http.streams.subtree import Everything, Selection, Subtree
-from retinue.store import keys, reading
+from retinue.store import keys
 from retinue.store.call import RunKey
+from retinue.store.operations import reading
 from retinue.store.store import AsyncStore
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from retinue.contract import EventType, RetinueError
 from retinue.http.streams.frames import passing_frame
-from retinue.store import keys, passing
-from retinue.store.async_channels import AsyncChannels
+from retinue.store import keys
+from retinue.store.connections.async_channels import AsyncChannels
+from retinue.store.operations import passing
 
 if TYPE_CHECKING:
     from retinue.broker.settings import Settings

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from retinue.client.reads import FOLLOW_EVERY_S
+from retinue.client.reading.reads import FOLLOW_EVERY_S
 from retinue.contract import StoreError
 from retinue.http.streams.frames import KEEP_ALIVE, end_frame, gap_frame, retry_frame
 from retinue.http.streams.hub import StreamHub
 from retinue.http.streams.log import Entry, Gap, LogCursor, Part
 from retinue.http.streams.subtree import Selection
-from retinue.store import reading
 from retinue.store.call import RunKey
+from retinue.store.operations import reading
 
 if TYPE_CHECKING:
     from retinue.http.streams.passing import News

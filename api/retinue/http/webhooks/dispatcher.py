@@ -8,15 +8,15 @@ import secrets
 import time
 from typing import Final
 
-from retinue.broker.http_settings import HttpSettings
-from retinue.client.async_connections import AsyncConnections
+from retinue.broker.settings.http import HttpSettings
+from retinue.client.dispatch.async_connections import AsyncConnections
 from retinue.contract import RetinueError
 from retinue.http.webhooks.message import message_body
 from retinue.http.webhooks.schedule import outcome_of
 from retinue.http.webhooks.sending import Sender
 from retinue.http.webhooks.signing import signed_headers
-from retinue.store import deliveries
-from retinue.store.deliveries import Delivery, DeliveryState, Lane, Outcome, Turn
+from retinue.store.operations import deliveries
+from retinue.store.operations.deliveries import Delivery, DeliveryState, Lane, Outcome, Turn
 
 LANES: Final = 32
 """Lanes that a process works on at a time."""

@@ -7,16 +7,16 @@ import random
 import secrets
 from typing import Final
 
-from retinue.broker.each_run import each_run
 from retinue.broker.links import run_pipeline
-from retinue.client.async_connections import AsyncConnections
-from retinue.client.ticket import webhook_url_in
+from retinue.broker.reaper.each_run import each_run
+from retinue.client.dispatch.async_connections import AsyncConnections
+from retinue.client.launching.ticket import webhook_url_in
 from retinue.contract import PARTITIONS
 from retinue.http.webhooks.targets import place_of
-from retinue.store import deliveries, outbox
 from retinue.store.call import RunKey, ScriptCall
-from retinue.store.outbox import Letter, NotTaken, Told
-from retinue.store.webhooks import new_secret
+from retinue.store.operations import deliveries, outbox
+from retinue.store.operations.outbox import Letter, NotTaken, Told
+from retinue.store.operations.webhooks import new_secret
 
 HELD_MS: Final = 15_000
 """How long a letter's deliveries may take to be written before another process may write them."""

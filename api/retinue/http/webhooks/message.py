@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Final
 
-from retinue.store.deliveries import Delivery
+from retinue.store.operations.deliveries import Delivery
 
 EVENT: Final = "run.finished"
 

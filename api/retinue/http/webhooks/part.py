@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from retinue.broker.catalogue import advertise_webhooks
-from retinue.broker.guarded_http import system_trust
+from retinue.broker.outbound.guarded_http import system_trust
 from retinue.contract import RetinueError
 from retinue.http.webhooks.dispatcher import Dispatcher
 from retinue.http.webhooks.letters import Letters
 from retinue.http.webhooks.sending import Sender
 from retinue.http.webhooks.targets import Targets
-from retinue.store.webhooks import read_tenants
+from retinue.store.operations.webhooks import read_tenants
 
 if TYPE_CHECKING:
-    from retinue.client.async_connections import AsyncConnections
+    from retinue.client.dispatch.async_connections import AsyncConnections
     from retinue.http.service import Service
 
 LOOK_EVERY_S: Final = 1.0

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, cast
 from retinue.broker.catalogue import advertise_webhooks, withdraw_webhooks
 from retinue.contract import ErrorCode, SubagentLifecycleError
 from retinue.http.problems import Problem
-from retinue.store import deliveries, webhooks
-from retinue.store.deliveries import Delivery, NotQueued
-from retinue.store.webhooks import PER_RUN, Endpoint
+from retinue.store.operations import deliveries, webhooks
+from retinue.store.operations.deliveries import Delivery, NotQueued
+from retinue.store.operations.webhooks import PER_RUN, Endpoint
 
 if TYPE_CHECKING:
     from retinue.http.service import Service

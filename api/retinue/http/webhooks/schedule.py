@@ -9,8 +9,8 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final
 
-from retinue.store.deliveries import DeliveryState, Outcome
-from retinue.store.webhooks import Disabled
+from retinue.store.operations.deliveries import DeliveryState, Outcome
+from retinue.store.operations.webhooks import Disabled
 
 RETRY_AFTER_MAX_S: Final = 24 * 3600.0
 """The longest pause that a receiver may ask for, in seconds."""

@@ -11,8 +11,8 @@ from typing import Final
 
 import httpx2
 
-from retinue.broker.guarded_http import GuardedTransport
-from retinue.broker.target_guard import TargetGuard, TargetRefusedError
+from retinue.broker.outbound.guarded_http import GuardedTransport
+from retinue.broker.outbound.target_guard import TargetGuard, TargetRefusedError
 from retinue.http.webhooks.schedule import Attempt
 
 _log = logging.getLogger("retinue.http.webhooks")

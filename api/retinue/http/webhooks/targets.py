@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from retinue.broker.http_settings import HttpSettings
-from retinue.broker.target_guard import Resolver, TargetGuard, TargetRefusedError
+from retinue.broker.outbound.target_guard import Resolver, TargetGuard, TargetRefusedError
+from retinue.broker.settings.http import HttpSettings
 from retinue.contract import ErrorCode
 from retinue.http.problems import Problem
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from retinue.agents.remote_spec import RetrySpec
+from retinue.agents.agentspec.remote_spec import RetrySpec
 from retinue.contract import ErrorClassification
 from retinue.worker.models import ModelError, RetryAbandonedError, RetryPolicy
 

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from pydantic import SecretStr
 
 from retinue.contract import ErrorClassification, RetinueError
-from retinue.store.provider_places import ProviderLimits
+from retinue.store.operations.provider_places import ProviderLimits
 
 Api = Literal["chat_completions", "responses"]
 """The two HTTP interfaces spoken; a thread's entries are stored in the format of one of them."""

@@ -14,8 +14,8 @@ import httpx2
 import openai
 from openai import AsyncOpenAI, AsyncStream
 
-from retinue.broker.guarded_http import GuardedTransport, http_client
-from retinue.broker.target_guard import TargetGuard
+from retinue.broker.outbound.guarded_http import GuardedTransport, http_client
+from retinue.broker.outbound.target_guard import TargetGuard
 from retinue.contract import ErrorClassification
 from retinue.worker.models.base import ModelError, ModelRequest, ModelResponse, OnDelta, Provider
 from retinue.worker.models.chat import ChatExchange

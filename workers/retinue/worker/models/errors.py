@@ -14,7 +14,7 @@ import aiohttp
 import httpx2
 import openai
 
-from retinue.broker.target_guard import TargetRefusedError
+from retinue.broker.outbound.target_guard import TargetRefusedError
 from retinue.contract import ErrorClassification
 from retinue.worker.models.base import ModelError, Provider
 from retinue.worker.models.wire import JsonObject, as_object, mend_surrogates, text_of

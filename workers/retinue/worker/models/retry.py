@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
-from retinue.agents.remote_spec import RetrySpec
+from retinue.agents.agentspec.remote_spec import RetrySpec
 from retinue.contract import ErrorClassification
-from retinue.worker import spec_retry
 from retinue.worker.models.base import ModelError
+from retinue.worker.network import spec_retry
 
 T = TypeVar("T")
 

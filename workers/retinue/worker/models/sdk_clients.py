@@ -11,7 +11,7 @@ import httpx2
 import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from retinue.broker.lasting_http import socket_options
+from retinue.broker.outbound.lasting_http import socket_options
 from retinue.contract import ErrorClassification
 from retinue.worker.models.base import ModelError, Provider
 from retinue.worker.models.dialect import is_openai

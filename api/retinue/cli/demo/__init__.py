@@ -1,0 +1,1 @@
+"""`retinue demo`: its example, its stage and what it shows."""

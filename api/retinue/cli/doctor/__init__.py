@@ -1,0 +1,1 @@
+"""What `retinue doctor` looks at, and how it says it."""

@@ -1,0 +1,1 @@
+"""`retinue up`: a store, workers and the HTTP API under one supervisor."""

@@ -1,0 +1,1 @@
+"""How runs, trees and events look on a terminal."""

@@ -1,0 +1,1 @@
+"""The parts that the lifecycle facade is made of, each in two colours."""

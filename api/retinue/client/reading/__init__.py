@@ -1,0 +1,1 @@
+"""What readers are told of runs, trees, sessions and workers."""

@@ -1,0 +1,1 @@
+"""The Valkey that `retinue up` brings along."""

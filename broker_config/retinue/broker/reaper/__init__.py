@@ -1,0 +1,1 @@
+"""What mends the traces of lost processes, lost messages and due timers."""

@@ -1,0 +1,1 @@
+"""Whether a server can hold the truth, and at which durability."""

@@ -1,0 +1,1 @@
+"""What can be asked of the store: pure calls, a module for each subject."""

@@ -1,0 +1,1 @@
+"""Agent Spec documents as plain values; only what reads one imports pyagentspec."""

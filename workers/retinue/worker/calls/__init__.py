@@ -1,0 +1,1 @@
+"""The calls of a model's response, a kind a module: tools, delegations, handoffs, questions, results."""

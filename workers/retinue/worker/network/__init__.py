@@ -1,0 +1,1 @@
+"""Tools that other servers answer: RemoteTools over HTTP, and those of MCP servers."""
