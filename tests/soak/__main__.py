@@ -26,6 +26,8 @@ from retinue.contract import RetinueError
 _SHOWN = 50
 _PROBE_S = 30.0
 _TEND_EVERY_S = 0.5
+_AT_WORK = 2
+"""How many workers take work when a fault strikes. A machine that is slow to start them is struck later."""
 
 
 def main() -> int:
@@ -96,8 +98,10 @@ def _strike(stage: SoakStage, faults: list[Fault], seconds: float) -> None:
     started = time.monotonic()
     for fault in faults:
         _tend(stage, until=started + fault.at_s)
-        at_s = time.monotonic() - started
-        print(f"{at_s:7.1f} s  {fault.kind} slot={fault.slot} lasts_s={fault.lasts_s:.1f}", flush=True)
+        due = time.monotonic()
+        stage.await_workers(_AT_WORK)
+        started += time.monotonic() - due
+        print(f"{fault.at_s:7.1f} s  {fault.kind} slot={fault.slot} lasts_s={fault.lasts_s:.1f}", flush=True)
         try:
             stage.inflict(fault)
         except RetinueError as failed:

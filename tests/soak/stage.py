@@ -25,6 +25,8 @@ CONCURRENCY = 8
 _DRAIN_S = 2.0
 _LEAVES_WITHIN_S = 30.0
 _LATENCY_S = 0.5
+_READY_WITHIN_S = 90.0
+_LOOK_EVERY_S = 0.2
 _SERVER_STARTS = 4
 _NO_SERVER = "no server answers at"
 _BEHIND_PROXY = 0
@@ -117,6 +119,16 @@ class SoakStage:
             if _NO_SERVER not in worker.log_text():
                 self.complaints.append(f"{worker.name} ended by itself")
             self.workers[slot] = self._start(slot)
+
+    def await_workers(self, least: int) -> None:
+        """Returns once so many workers take work; that they do not in good time is a violation."""
+        deadline = time.monotonic() + _READY_WITHIN_S
+        while sum(worker.is_ready for worker in self.workers) < least:
+            if time.monotonic() > deadline:
+                self.complaints.append(f"no {least} workers took work within {_READY_WITHIN_S:g} s")
+                return
+            time.sleep(_LOOK_EVERY_S)
+            self.tend()
 
     def settle(self) -> None:
         """Ends all faults: every slot has a worker that takes work, and who was to leave has left."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -91,6 +92,11 @@ class WorkerProcess(ChildProcess):
                 import_paths=options.get("import_paths", ()),
             ),
         )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has begun to take work, and has not ended."""
+        return self.running and re.search(_READY, self.log_text(), re.MULTILINE) is not None
 
     def wait_until_ready(self, timeout_s: float = 30.0) -> None:
         """Returns once the worker takes work.

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.agents.conftest import SettingsFactory
 
 from retinue.agents import Inheritance, InlineLlm
 from retinue.agents.effective.model_route import ModelRoute, route_model
 from retinue.agents.registry.entry import AgentEntry
 from retinue.broker.settings import Settings
 from retinue.contract import ErrorCode, SettingsError, SubagentLifecycleError
-
-from .conftest import SettingsFactory
 
 PROVIDERS = {
     "openai": {"base_url": "https://a.test/v1"},

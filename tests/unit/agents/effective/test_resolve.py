@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.agents.conftest import SettingsFactory
 
 from retinue.agents import (
     Agent,
@@ -17,8 +18,6 @@ from retinue.agents import (
 )
 from retinue.broker.settings import Settings
 from retinue.contract import ErrorCode, Role, SubagentLifecycleError
-
-from .conftest import SettingsFactory
 
 
 class Echo:

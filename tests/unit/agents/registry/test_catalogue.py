@@ -7,12 +7,11 @@ from pyagentspec.agent import Agent as SpecAgent
 from pyagentspec.llms import OpenAiConfig
 from pyagentspec.mcp import MCPToolBox, StreamableHTTPTransport
 from pyagentspec.tools import ClientTool
+from tests.unit.agents.conftest import SettingsFactory
 
 from retinue.agents import Agent, AgentConfig, Registry, SubAgent, SubAgentSpec, tool
 from retinue.agents.registry.catalogue import advertise
 from retinue.broker.settings import Settings
-
-from .conftest import SettingsFactory
 
 
 class Echo:

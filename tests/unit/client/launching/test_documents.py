@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.client.test_planning import SNAPSHOT, fault, parent, plan
+from tests.unit.client.launching.test_planning import SNAPSHOT, fault, parent, plan
 
 from retinue.client import ErrorCode, SubagentLaunchRequest, SubagentLifecycleError
 from retinue.client.launching.documents import DocumentOrigin
@@ -111,7 +111,7 @@ def test_tools_that_no_worker_has_are_refused_all_at_once() -> None:
 
 
 def test_without_any_worker_ever_it_is_refused_like_any_launch() -> None:
-    from tests.unit.client.test_planning import EMPTY
+    from tests.unit.client.launching.test_planning import EMPTY
 
     assert fault({"agent_spec": SPEC}, snapshot=EMPTY).code is ErrorCode.NO_WORKER
     assert plan({"agent_spec": SPEC}, snapshot=SNAPSHOT).new_run.lacks_worker

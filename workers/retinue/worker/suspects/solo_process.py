@@ -34,7 +34,7 @@ class SoloProcessError(RetinueError):
 
 
 class SoloProcess:
-    """One such process; started by its first run.
+    """One such process; `start` comes before all else.
 
     Args:
         hang_s: How long it may give no sign of life before it is killed, in seconds.
@@ -49,12 +49,30 @@ class SoloProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._hearing: asyncio.Task[None] | None = None
         self._said: asyncio.Queue[object] = asyncio.Queue()
+        self._heard = asyncio.Event()
         self._is_dismissed = False
 
     @property
     def is_running(self) -> bool:
         """Whether it was started, and has not ended."""
         return self._hearing is not None and not self._hearing.done()
+
+    async def start(self) -> None:
+        """Returns when it is ready for a run; of one that could not be started its first run tells why."""
+        # A session of its own: a Ctrl-C at the terminal is meant for the worker, which dismisses it.
+        level = logging.getLogger("retinue").getEffectiveLevel()
+        try:
+            process = self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", MODULE, str(level),
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
+            )  # fmt: skip
+        except OSError as fault:
+            self._said.put_nowait(SoloProcessError(f"its process cannot be started: {fault}"))
+            return
+        self._hearing = asyncio.create_task(self._hear(process))
+        if self._is_dismissed:
+            self.dismiss()
+        await self._heard.wait()
 
     async def run(
         self, key: RunKey, *, on_wait: Callable[[], None], on_return: Callable[[], None]
@@ -68,10 +86,9 @@ class SoloProcess:
             SoloProcessError: The process is lost, and with it this attempt.
         """
         self.is_fit = False
-        process = self._process or await self._start()
-        assert process.stdin is not None
-        with suppress(OSError):
-            process.stdin.write(json.dumps([key.tenant, key.run_id]).encode() + b"\n")
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.write(json.dumps([key.tenant, key.run_id]).encode() + b"\n")
         while True:
             match await self._said.get():
                 case ["wait"]:
@@ -113,18 +130,6 @@ class SoloProcess:
         # Not longer: a process that it has left behind may keep its output open.
         await asyncio.wait([hearing], timeout=_KILLED_S)
 
-    async def _start(self) -> asyncio.subprocess.Process:
-        # A session of its own: a Ctrl-C at the terminal is meant for the worker, which dismisses it.
-        level = logging.getLogger("retinue").getEffectiveLevel()
-        process = self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", MODULE, str(level),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
-        self._hearing = asyncio.create_task(self._hear(process))
-        if self._is_dismissed:
-            self.dismiss()
-        return process
-
     async def _hear(self, process: asyncio.subprocess.Process) -> None:
         """Takes all that it says, also between its runs: one that hangs then is not to get another."""
         assert process.stdout is not None
@@ -137,6 +142,7 @@ class SoloProcess:
                     fault = f"its process ended with {await process.wait()}"
                     break
                 within_s = self._hang_s
+                self._heard.set()
                 if (said := json.loads(line)) != ["alive"]:
                     self._said.put_nowait(said)
         except TimeoutError:
@@ -146,6 +152,7 @@ class SoloProcess:
         with suppress(ProcessLookupError):
             process.kill()
         self._said.put_nowait(SoloProcessError(fault))
+        self._heard.set()
 
 
 def _report(kind: str, text: str) -> TaskReport:

@@ -2,13 +2,17 @@
 
 What it breaks there costs nobody else anything. The process is started by the worker that received the run's
 wake-up, and is one of its own in the store: with its own lease, by which its death is noticed and counted.
-It takes seconds to start, so one whose run has left it, such as for its children, is kept for a while.
+
+It takes seconds of a core to start. So one whose run has left it, such as for its children, is kept for a
+while, and a worker starts one at a time: a worker that dies leaves many suspects at once, and starts by the
+dozen would hold up the very workers that go on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from typing import Final
 
 from retinue.store.call import RunKey
@@ -62,8 +66,15 @@ class Suspects:
         self._known: set[str] = set()
         self._processes: set[SoloProcess] = set()
         self._idle: dict[SoloProcess, asyncio.TimerHandle] = {}
+        self._wanted: deque[asyncio.Future[SoloProcess | None]] = deque()
+        self._starting: asyncio.Task[None] | None = None
         self._endings: set[asyncio.Task[None]] = set()
         self._closing = False
+
+    @property
+    def waiting(self) -> int:
+        """How many runs wait for a process."""
+        return len(self._wanted)
 
     async def run(self, key: RunKey) -> TaskReport:
         """Goes on with a run that the store calls a suspect; tells what became of it."""
@@ -86,6 +97,8 @@ class Suspects:
         self._closing = True
         for process in self._processes:
             process.dismiss()
+        while waiter := self._next_waiter():
+            waiter.set_result(None)
 
     async def end(self, *, hurry: bool) -> None:
         """Closes, and waits until all processes have ended.
@@ -100,9 +113,9 @@ class Suspects:
         )
 
     async def _run_alone(self, key: RunKey) -> TaskReport:
-        if self._closing:
+        process = await self._process()
+        if process is None:
             return Succeeded("dropped: the worker stops")
-        process = self._process()
         try:
             return await process.run(key, on_wait=self._leave, on_return=self._return)
         except SoloProcessError as fault:
@@ -112,19 +125,54 @@ class Suspects:
         finally:
             self._put_aside(process)
 
-    def _process(self) -> SoloProcess:
+    async def _process(self) -> SoloProcess | None:
+        """A process without a run: one that is there, or the next to be free. None = the worker stops."""
+        if self._closing:
+            return None
         while self._idle:
             process, timer = self._idle.popitem()
             timer.cancel()
             if process.is_running:
                 return process
             self._end_one(process)
+        waiter: asyncio.Future[SoloProcess | None] = asyncio.get_running_loop().create_future()
+        self._wanted.append(waiter)
+        self._start_one()
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled() and (process := waiter.result()):
+                self._put_aside(process)
+            raise
+
+    def _next_waiter(self) -> asyncio.Future[SoloProcess | None] | None:
+        while self._wanted:
+            if not (waiter := self._wanted.popleft()).done():
+                return waiter
+        return None
+
+    def _start_one(self) -> None:
+        """Sees to it that a process starts as long as a run waits for one."""
+        if self._starting is None and self._wanted and not self._closing:
+            self._starting = asyncio.create_task(self._start())
+
+    async def _start(self) -> None:
         process = SoloProcess(hang_s=self._hang_s)
         self._processes.add(process)
-        return process
+        await process.start()
+        if not process.is_running and (waiter := self._next_waiter()):
+            waiter.set_result(process)  # by its run it is told why
+        else:
+            self._put_aside(process)
+        self._starting = None
+        self._start_one()
 
     def _put_aside(self, process: SoloProcess) -> None:
-        if process.is_fit and process.is_running and not self._closing and len(self._idle) < MOST_IDLE:
+        if not process.is_fit or not process.is_running or self._closing:
+            self._end_one(process)
+        elif waiter := self._next_waiter():
+            waiter.set_result(process)
+        elif len(self._idle) < MOST_IDLE:
             loop = asyncio.get_running_loop()
             self._idle[process] = loop.call_later(self._idle_s, self._end_idle, process)
         else:
