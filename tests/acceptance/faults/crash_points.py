@@ -78,7 +78,8 @@ OF_CLIENTS = frozenset(
         "take_lane",
     }
 )
-"""Scripts that no worker sends. test_killed_clients.py has points of answer, decide and discard; a purge is
-broken off in integration/client/test_purging.py, a request with a key in acceptance/http/test_idempotency.py,
-a delivery in acceptance/http/test_webhooks.py; the others are one step each, and have none.
+"""Scripts that no worker sends. test_killed_clients.py has points of answer, decide, discard, interrupt and
+raise_budget; a purge is broken off in integration/client/test_purging.py, a request with a key in
+acceptance/http/test_idempotency.py, a delivery in acceptance/http/test_webhooks.py; the others are one step
+each, and have none.
 """

@@ -17,6 +17,7 @@ from retinue.contract import (
     ErrorClassification,
     EventType,
     PendingRequest,
+    Phase,
     SteerState,
     SubagentHandle,
     SubagentLifecycleError,
@@ -151,6 +152,54 @@ def test_a_cancel(rig: RunRig, lifecycle: SubagentLifecycle) -> None:
         assert len(of_kind(list(lifecycle.events(handle)), EventType.RUN_FINISHED)) == 2
 
 
+def test_an_interrupt(rig: RunRig, lifecycle: SubagentLifecycle) -> None:
+    points = ("before-interrupt", "after-interrupt")
+    handles = launch_each(rig, lifecycle, "boss", points, held=len(points))
+    for handle in handles:
+        rig.wait_until(lambda handle=handle: is_in(lifecycle, handle, Phase.WAITING_CHILDREN), "the wait")
+
+    let_die(
+        rig,
+        [
+            (point, "interrupt", [handle.to_dict(), "enough"], {})
+            for point, handle in zip(points, handles, strict=True)
+        ],
+    )
+
+    assert states(lifecycle, handles[0]) == [SubagentState.RUNNING] * 2
+    assert states(lifecycle, handles[1]) == [SubagentState.INTERRUPTED, SubagentState.RUNNING]
+    assert lifecycle.interrupt(handles[0]).accepted
+    assert lifecycle.interrupt(handles[1]).already_terminal
+    for handle in handles:
+        assert states(lifecycle, handle) == [SubagentState.INTERRUPTED, SubagentState.RUNNING]
+        assert lifecycle.result(handle).terminal_state is SubagentState.INTERRUPTED
+
+
+def test_a_raise_of_a_budget(rig: RunRig, lifecycle: SubagentLifecycle) -> None:
+    points = ("before-raise_budget", "after-raise_budget", "before-wakeup", "after-wakeup")
+    handles = [
+        lifecycle.launch(agent="leaf", goal=f"raise {point}", budget={"tokens": 1}) for point in points
+    ]
+    for handle in handles:
+        rig.wait_until(lambda handle=handle: is_in(lifecycle, handle, Phase.PAUSED_BUDGET), "the pause")
+
+    let_die(
+        rig,
+        [
+            (point, "raise_budget", [handle.to_dict()], {"tokens": 1_000_000})
+            for point, handle in zip(points, handles, strict=True)
+        ],
+    )
+
+    for handle in handles[1:]:
+        assert rig.result(lifecycle, handle).summary == "done"
+    assert is_in(lifecycle, handles[0], Phase.PAUSED_BUDGET)
+    assert lifecycle.raise_budget(handles[0], tokens=1_000_000).accepted
+    assert rig.result(lifecycle, handles[0]).summary == "done"
+    for point in points:
+        assert times_asked(rig, f"raise {point}") == 1
+
+
 def test_an_approval(rig: RunRig, lifecycle: SubagentLifecycle) -> None:
     points = ("before-decide", "after-decide", "before-wakeup", "after-wakeup")
     handles = launch_each(rig, lifecycle, "clerk", points)
@@ -233,6 +282,11 @@ def lose_each(rig: RunRig, lifecycle: SubagentLifecycle, goals: Sequence[str]) -
         assert lost.error_classification is ErrorClassification.WORKER_LOST
     rig.trace("go").touch()
     return list(handles)
+
+
+def is_in(lifecycle: SubagentLifecycle, handle: SubagentHandle, phase: Phase) -> bool:
+    """Whether a run is in a phase now."""
+    return lifecycle.status(handle).phase is phase
 
 
 def times_asked(rig: RunRig, goal: str) -> int:
