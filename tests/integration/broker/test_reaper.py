@@ -245,7 +245,7 @@ async def test_a_fault_in_one_part_of_a_tick_keeps_no_other_from_its_work(
         "stranded": "stranded.Stranded.look",
         "shortfall": "shortfall.Shortfall.look",
     }
-    monkeypatch.setattr(f"retinue.broker.{target[part]}", broken)
+    monkeypatch.setattr(f"retinue.broker.reaper.{target[part]}", broken)
     await watch.worker("p1", agents=["support"])
     dying = await watch.worker(watch.stage.process("p2"), agents=["support"])
     late = watch.stage.root(timeout_ms=60_000)

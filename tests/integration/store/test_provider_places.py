@@ -229,7 +229,7 @@ def test_every_key_expires_by_itself(desk: Callable[..., Desk]) -> None:
 
 _HAMMER = """
 import json, sys, time
-from retinue.store import provider_places as places
+from retinue.store.operations import provider_places as places
 from retinue.store.store import Store
 from retinue.store.connections.sync_link import SyncLink
 
