@@ -40,6 +40,7 @@ class Caller:
         name: What the key is for, in its maker's words.
         handle: The genuine handle that came along; with no key it is the caller's whole authority.
         by_handle: A handle is all that the caller has.
+        expires_at: When the key or the token expires, in epoch seconds. None = never.
     """
 
     tenant: str
@@ -48,10 +49,16 @@ class Caller:
     name: str = ""
     handle: SubagentHandle | None = None
     by_handle: bool = False
+    expires_at: float | None = None
 
     def may(self, scope: Scope) -> bool:
         """Whether the caller has a scope, also by one that includes it."""
         return not self.scopes.isdisjoint(_WIDER[scope])
+
+    @property
+    def api_key_id(self) -> str | None:
+        """Of the API key that may be revoked; None = the caller has shown something else."""
+        return None if self.by_handle or self.key_id.startswith(_TOKEN_PREFIX) else self.key_id
 
     @property
     def whom(self) -> str:
@@ -75,7 +82,7 @@ async def caller_by_bearer(service: Service, shown: str) -> Caller:
         raise unauthenticated()
     _refuse_hurry(admitted.wait_ms, limit)
     key = admitted.key
-    return Caller(key.tenant, key.scopes, key.key_id, key.name)
+    return Caller(key.tenant, key.scopes, key.key_id, key.name, expires_at=key.expires_at)
 
 
 async def _by_token(service: Service, tokens: TokenReader, shown: str) -> Caller:
@@ -84,7 +91,7 @@ async def _by_token(service: Service, tokens: TokenReader, shown: str) -> Caller
         raise unauthenticated()
     key_id = f"{_TOKEN_PREFIX}{holder.subject}"
     await _count(service, hashlib.sha256(f"{holder.tenant}/{key_id}".encode()).hexdigest()[:40])
-    return Caller(holder.tenant, holder.scopes, key_id)
+    return Caller(holder.tenant, holder.scopes, key_id, expires_at=holder.expires_at)
 
 
 async def caller_by_handle(service: Service, tenant: str, shown: str) -> Caller:

@@ -47,7 +47,7 @@ def prepare_entrance(settings: Settings, *, is_local: bool) -> Entrance:
         SubagentLifecycleError: STORE_UNAVAILABLE.
     """
     with closing(connections_for(settings)) as connections:
-        keys = [key for key in connections.store.run(list_keys()) if _is_good(key)]
+        keys = [key for key in connections.store.run(list_keys()) if key.is_good(time.time())]
         if keys:
             return Entrance(_file_of(keys))
         if is_local:
@@ -89,7 +89,3 @@ def _first(store: Store) -> Entrance:
 def _file_of(keys: Iterable[ApiKey]) -> Path | None:
     paths = (key_file(key.key_id) for key in keys)
     return next((path for path in paths if path.is_file()), None)
-
-
-def _is_good(key: ApiKey) -> bool:
-    return key.revoked_at is None and (key.expires_at is None or key.expires_at > time.time())

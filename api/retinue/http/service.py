@@ -16,6 +16,7 @@ from retinue.http.tokens import TokenReader
 if TYPE_CHECKING:
     from retinue.client.dispatch.async_connections import AsyncConnections
     from retinue.http.readiness.part import Readiness
+    from retinue.http.streams.access_watch import AccessWatch
     from retinue.http.streams.hub import StreamHub
     from retinue.http.webhooks.targets import Targets
 
@@ -35,12 +36,14 @@ class Service:
         settings: Of the process.
         hub: What event streams share; there once the application has started.
         tokens: Reads JSON Web Tokens; None = none are taken.
+        access_watch: Tells streams when to end for their callers' sake; there likewise.
         webhook_targets: Which hosts webhooks may reach; there once the application has started.
         readiness: The process's verdict; there once the application has started.
         stopping: Set when the process is told to end: streams close, waits are answered as they stand.
     """
 
     hub: StreamHub
+    access_watch: AccessWatch
     webhook_targets: Targets
     readiness: Readiness
 

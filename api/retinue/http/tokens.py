@@ -36,11 +36,13 @@ class TokenHolder:
         tenant: Whose runs it leads to.
         scopes: What it allows; other words in its scope claim mean nothing here.
         subject: Who it is, up to 200 printable ASCII characters.
+        expires_at: Epoch seconds.
     """
 
     tenant: str
     scopes: frozenset[Scope]
     subject: str
+    expires_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,8 @@ class TokenReader:
             tenant = validate_tenant(tenant)
         except SubagentLifecycleError:
             return None
-        return TokenHolder(tenant, _scopes(claims.get(self.settings.scope_claim)), subject)
+        scopes = _scopes(claims.get(self.settings.scope_claim))
+        return TokenHolder(tenant, scopes, subject, claims["exp"] + LEEWAY_S)
 
 
 def _scopes(claim: object) -> frozenset[Scope]:

@@ -19,6 +19,7 @@ from tests.acceptance.http.raw_streams import (
 from tests.integration.client.store_worker import StoreWorker
 
 from retinue.store import keys
+from retinue.store.operations.api_keys import ShownKey, revoke_key
 
 DEADLINE_S = 90.0
 MANY = 1_000
@@ -100,6 +101,23 @@ async def test_the_answer_is_a_stream_that_no_proxy_holds_back(
         assert (reader.sequences(), reader.retry_ms) == ([1, 2, 3, 4, 5], 2_000)
         over = await clients.open(api.port, run, last_event_id=5)
         assert over.status == 204
+
+
+async def test_a_key_that_is_revoked_loses_its_streams_and_gets_no_other(
+    rig: HttpRig, api: ApiProcess, worker: StoreWorker, clients: RawClients
+) -> None:
+    (run,) = _launch(rig)
+    key = rig.key()
+    async with asyncio.timeout(DEADLINE_S), RawClients(key) as revoked:
+        cut, kept = await revoked.open(api.port, run), await clients.open(api.port, run)
+        await cut.until("run.created")
+        worker.store.run(revoke_key(ShownKey.of(key).key_id))
+        reader = await cut.until_over()
+        assert cut.is_whole
+        assert (await revoked.open(api.port, run, last_event_id=reader.sequences()[-1])).status == 401
+        worker.complete(run)
+        assert "run.finished" in (await kept.until_over()).kinds()
+    assert "run.finished" not in reader.kinds()
 
 
 def test_a_stream_too_many_is_refused_for_now(rig: HttpRig, worker: StoreWorker) -> None:

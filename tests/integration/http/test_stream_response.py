@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import nullcontext
 
 import pytest
 from starlette.types import Message
@@ -50,11 +51,14 @@ class Connection:
         self.left.set()
 
 
-async def _answer(stage: StreamStage, send_timeout_s: float = 30.0) -> EventStreamResponse:
+async def _answer(
+    stage: StreamStage, send_timeout_s: float = 30.0, over: asyncio.Event | None = None
+) -> EventStreamResponse:
     run = await stage.launch()
     stream = await open_stream(stage.service, stage.key(run), after=0, whole_tree=True, takes_news=False)
     assert stream is not None
-    return EventStreamResponse(stream, send_timeout_s=send_timeout_s)
+    access = nullcontext(over or asyncio.Event())
+    return EventStreamResponse(stream, access=access, send_timeout_s=send_timeout_s)
 
 
 async def test_a_client_that_takes_nothing_is_dropped_with_its_connection(
@@ -116,3 +120,27 @@ async def test_what_is_sent_is_whole_events_and_ends_with_the_stream(stage: Stre
     reader = Reader()
     reader.feed(connection.content)
     assert reader.kinds() == ["run.created"]
+
+
+async def test_an_answer_ends_whole_once_its_caller_may_read_no_more(stage: StreamStage) -> None:
+    over = asyncio.Event()
+    answer, connection = await _answer(stage, over=over), Connection()
+    call = asyncio.ensure_future(answer(connection.scope, connection.receive, connection.send))
+    await until(lambda: b"run.created" in connection.content)
+    over.set()
+    async with asyncio.timeout(DEADLINE_S):
+        await call
+    assert connection.ended
+    assert not connection.is_aborted
+    assert connection.content.endswith(b"\n\n")
+    assert stage.hub.streams == stage.hub.watched == 0
+
+
+async def test_a_caller_who_may_read_no_more_and_takes_nothing_is_dropped(stage: StreamStage) -> None:
+    over = asyncio.Event()
+    answer, connection = await _answer(stage, 0.1, over), Connection(takes=0)
+    over.set()
+    async with asyncio.timeout(DEADLINE_S):
+        await answer(connection.scope, connection.receive, connection.send)
+    assert connection.is_aborted
+    assert not connection.ended

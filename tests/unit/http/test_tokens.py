@@ -63,7 +63,9 @@ def _unsigned(header: dict[str, Any], signature: bytes = b"") -> str:
 
 
 def test_a_genuine_token_names_tenant_scopes_and_subject() -> None:
-    assert _reader().read(_token()) == TokenHolder("acme", frozenset({Scope.WRITE}), "alice")
+    expires = int(time.time()) + 300
+    holder = TokenHolder("acme", frozenset({Scope.WRITE}), "alice", expires + LEEWAY_S)
+    assert _reader().read(_token(exp=expires)) == holder
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ class BackOff:
     Args:
         first_s: the wait after the first death, in seconds.
         longest_s: the longest wait, in seconds.
-        settled_s: what has lived as long as this, in seconds, starts over with the shortest wait. Longer than a
-            start takes on a busy machine, or what never comes up counts as settled.
+        settled_s: what has lived as long as this, in seconds, starts over with the shortest wait. Longer than
+            a start takes on a busy machine, or what never comes up would count as settled.
         tries: early deaths in a row after which there is no hope.
         first_tries: the same for what has never lived long: its settings are wrong, most likely.
     """

@@ -113,7 +113,11 @@ async def stream_events(
     )
     if stream is None:
         return Response(status_code=204)
-    return EventStreamResponse(stream, send_timeout_s=service.settings.http.stream_send_timeout_seconds)
+    return EventStreamResponse(
+        stream,
+        access=service.access_watch.watching(target.caller),
+        send_timeout_s=service.settings.http.stream_send_timeout_seconds,
+    )
 
 
 def _place(last_event_id: str) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from retinue.http.access import unknown_run
 from retinue.http.problems import Problem
+from retinue.http.streams.access_watch import AccessWatch
 from retinue.http.streams.hub import StreamHub
 from retinue.http.streams.log import Entry, Gap, LogCursor
 from retinue.http.streams.passing import PassingNews
@@ -49,6 +50,7 @@ async def streams_part(service: Service) -> AsyncGenerator[None]:
     news = PassingNews(service.settings, lambda: service.connections().store)
     hub = StreamHub(lambda: service.connections().link, news, most=service.settings.http.max_streams)
     service.hub = hub
+    service.access_watch = AccessWatch(lambda: service.connections().store)
 
     async def stop_in_time() -> None:
         await service.stopping.wait()
@@ -59,6 +61,7 @@ async def streams_part(service: Service) -> AsyncGenerator[None]:
         yield
     finally:
         stopping.cancel()
+        await service.access_watch.close()
         await hub.close()
 
 

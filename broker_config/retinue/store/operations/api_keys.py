@@ -13,7 +13,7 @@ import re
 import secrets
 import time
 from base64 import b32encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeVar
@@ -213,6 +213,17 @@ def list_keys() -> CommandCall[list[ApiKey]]:
         return sorted(found, key=lambda key: (-key.created_at, key.key_id))
 
     return CommandCall(("HGETALL", keys.API_KEYS), parse)
+
+
+def find_ended(key_ids: Sequence[str]) -> CommandCall[frozenset[str]]:
+    """Which of some keys were revoked, or are not there. When a key expires it says itself."""
+
+    def parse(reply: Any) -> frozenset[str]:
+        rows = zip(key_ids, reply[::2], reply[1::2], strict=True)
+        return frozenset(key_id for key_id, raw, revoked_ms in rows if raw is None or revoked_ms is not None)
+
+    fields = (field for key_id in key_ids for field in (key_id, "!" + key_id))
+    return CommandCall(("HMGET", keys.API_KEYS, *fields), parse)
 
 
 def revoke_key(key_id: str) -> ScriptCall[float | None]:
