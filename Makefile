@@ -16,6 +16,9 @@ BIN := .venv/bin
 # Touched when .venv is complete; older than the project or lock file means: bring .venv up to date.
 READY := .venv/.ready
 
+# Tests and soaks start hundreds of processes; compiling every module anew would be half of what each costs.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test check format lint unit bench bench-short recovery cancelling soak screenshots openapi clean
 .DEFAULT_GOAL := help
 
