@@ -21,21 +21,21 @@ _hoard: list[bytearray] = []
 @tool(toolset="poison", read_only=True)
 def segfault(ctx: ToolContext) -> str:
     """Read from where nothing is."""
-    _count(ctx)
+    _strike(ctx)
     return str(ctypes.string_at(0))
 
 
 @tool(toolset="poison", read_only=True)
 def leave(ctx: ToolContext) -> str:
     """Leave the process without a word."""
-    _count(ctx)
+    _strike(ctx)
     os._exit(137)
 
 
 @tool(toolset="poison", read_only=True)
 def outgrow(ctx: ToolContext) -> str:
     """Die as the kernel lets a process die that has outgrown its container."""
-    _count(ctx)
+    _strike(ctx)
     os.kill(os.getpid(), signal.SIGKILL)
     return "never"
 
@@ -75,6 +75,13 @@ async def rest(ctx: ToolContext) -> str:
     while not Path("go").exists():  # noqa: ASYNC110, ASYNC240
         await asyncio.sleep(0.05)
     return f"rested in {os.getpid()}"
+
+
+def _strike(ctx: ToolContext) -> None:
+    """Returns once a file is there: whoever did not get as far as this would be no suspect."""
+    _count(ctx)
+    while not Path("strike").exists():
+        time.sleep(0.02)
 
 
 def _count(ctx: ToolContext) -> None:

@@ -198,10 +198,11 @@ class WorkerRuntime:
             not_owned=self._fence_check.look,
         )
         asked = drain_when_asked(self._subscriptions, self._store, process, self._drain)
-        full = self._canaries.answer_when_full(self._pool.if_full)
-        watching = () if self._alone else (reaper.run(), full)
-        for work in (self._readvertise(), owner_check.run(), asked, *watching):
+        for work in (self._readvertise(), owner_check.run(), asked):
             self._watch_over(work)
+        if not self._alone:
+            self._watch_over(reaper.run())
+            self._watch_over(self._canaries.answer_when_full(self._pool.if_full))
         if hooks.are_told_of_ends and not self._alone:
             self._watch_over(self._outbox.watch_for_ends())
         # Each request at INFO is noise here; a failure is in the run's result and events.
