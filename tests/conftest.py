@@ -6,6 +6,9 @@ import os
 
 import pytest
 
+# The rigs assert too, and say as much as a test when they fail.
+pytest.register_assert_rewrite("tests.acceptance", "tests.integration", "tests.unit")
+
 # The desk's own settings, store and keys; RETINUE_SHARED only says where specification files lie.
 _DESK_PREFIXES = ("RETINUE_", "OPENAI_", "CELERY_")
 _KEPT = {"RETINUE_SHARED"}

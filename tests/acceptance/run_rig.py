@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from collections import Counter
@@ -12,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
+import pytest
 import redis
 
 from retinue.broker.app import create_app
@@ -19,7 +21,7 @@ from retinue.broker.settings import Settings
 from retinue.client import SubagentLifecycle, SubagentNode
 from retinue.client.dispatch.connections import connections_for
 from retinue.client.reading import answers
-from retinue.contract import Event, EventType, SubagentHandle, SubagentResult
+from retinue.contract import Event, EventType, SubagentHandle, SubagentResult, SubagentState
 from retinue.store import keys
 from retinue.store.call import RunKey
 from retinue.store.operations import reading
@@ -31,6 +33,7 @@ DEADLINE_S = 45.0
 _POLL_S = 0.02
 _HERE = Path(__file__).parent
 _LEDGER = "ledger.txt"
+_OF_FAULTS = re.compile(r": ERROR/|^ +File |dead|gone|lost")
 
 
 class RunRig:
@@ -119,6 +122,19 @@ class RunRig:
         ended = lifecycle.wait(handle, timeout_seconds=timeout_s)
         assert ended.completed, f"not within {timeout_s} s: {lifecycle.status(handle)}"
         return lifecycle.result(handle)
+
+    def succeeded(
+        self, lifecycle: SubagentLifecycle, handle: SubagentHandle, *, timeout_s: float = DEADLINE_S
+    ) -> SubagentResult:
+        """The result of a run that has to succeed; of one that does not, what happened to it is told."""
+        result = self.result(lifecycle, handle, timeout_s=timeout_s)
+        if result.terminal_state is not SubagentState.SUCCEEDED:
+            told = [json.dumps(event.to_dict()) for event in lifecycle.events(handle)]
+            for worker in self.workers:
+                lines = worker.log_text().splitlines()
+                told += [line for line in lines if handle.subagent_id in line or _OF_FAULTS.search(line)]
+            pytest.fail("\n".join((f"{result.terminal_state}, not SUCCEEDED: {result.summary}", *told)))
+        return result
 
     def ledger(self) -> list[str]:
         """What tools wrote: one line each time one ran, idempotency key first."""

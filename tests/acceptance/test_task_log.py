@@ -57,7 +57,7 @@ def test_a_failed_run_is_a_warning_with_state_and_classification(rig: RunRig) ->
 def test_a_run_that_succeeds_is_told_with_its_state_alone(rig: RunRig) -> None:
     lifecycle = rig.lifecycle()
     handle = lifecycle.launch(agent="good", goal="Go.")
-    assert rig.result(lifecycle, handle).terminal_state is SubagentState.SUCCEEDED
+    rig.succeeded(lifecycle, handle)
 
     line = line_of(rig, handle.subagent_id)
 

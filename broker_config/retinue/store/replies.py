@@ -210,7 +210,11 @@ class TooManyHandoffs:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """The attempt does not own the run (any more): stop, and write nothing."""
+    """The attempt may not write: stop.
+
+    It does not own the run (any more), or a store that came back has lost what the attempt wrote before: then
+    it still owns the run, and gives it back, so that the next attempt goes on from what the store holds.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,7 @@ def test_one_run_pauses_and_goes_on_after_a_raise(rig: RunRig, lifecycle: Subage
     assert (status.state, status.phase) == (SubagentState.RUNNING, Phase.PAUSED_BUDGET)
     raised = lifecycle.raise_budget(handle, usd="1.00")
     assert (raised.accepted, raised.woken) == (True, 1)
-    assert rig.result(lifecycle, handle).terminal_state is SubagentState.SUCCEEDED
+    rig.succeeded(lifecycle, handle)
     shown = json.loads(cli(rig, "show", handle.subagent_id, "--json").stdout)["budget"]
     assert shown["usd"] == {"limit": 1.0, "used": 0.1, "held": 0.0, "left": 0.9}
 

@@ -141,7 +141,7 @@ def test_the_name_of_a_tool_that_there_is_not_is_bounded_in_the_log(
     turn = Turn(calls=(Call("x" * MEBIBYTE),), chunk_chars=MEBIBYTE)
     rig.model.script("swallower", when=Match(user_contains="name.")).then(turn).then("over")
     handle = lifecycle.launch(agent="swallower", goal="name.")
-    assert rig.result(lifecycle, handle).terminal_state is SubagentState.SUCCEEDED
+    rig.succeeded(lifecycle, handle)
     assert all(len(json.dumps(event.to_dict())) < 1_000 for event in lifecycle.events(handle))
     assert len(json.dumps(lifecycle.status(handle).to_dict())) < 4_000
 
@@ -237,7 +237,7 @@ def test_a_steer_and_an_answer_are_bounded_too(rig: RunRig, lifecycle: SubagentL
         with pytest.raises(SubagentLifecycleError):
             lifecycle.answer(handle, request.request_id, value)
     assert lifecycle.deny(handle, request.request_id, "x" * MEBIBYTE).accepted
-    assert rig.result(lifecycle, handle).terminal_state is SubagentState.SUCCEEDED
+    rig.succeeded(lifecycle, handle)
 
 
 def test_the_worker_has_not_grown_by_what_it_saw(rig: RunRig) -> None:

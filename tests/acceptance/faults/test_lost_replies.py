@@ -16,6 +16,7 @@ from retinue.contract import EventType, SubagentState
 from retinue.store import keys
 from retinue.store.scripts import script
 from retinue.testing.proxy import FaultProxy, Loss
+from retinue.testing.workers import WorkerProcess
 from retinue.worker.calls.tool_calls import OUTCOME_UNKNOWN
 
 WRITES = ("claim", "boundary", "record_model", "record_tool_result", "launch", "suspend", "finish")
@@ -31,16 +32,22 @@ class Way(NamedTuple):
     rig: RunRig
     proxy: FaultProxy
 
+    def worker(self, *, concurrency: int, **settings: object) -> WorkerProcess:
+        """A worker that soon gives up waiting for a reply; the clients are not attacked, and wait longer."""
+        settings |= {"store_url": self.proxy.url, "store_timeout_seconds": 0.5}
+        return self.rig.worker(concurrency=concurrency, settings=settings)
+
 
 @pytest.fixture(scope="module")
 def way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way]:
     directory: Path = tmp_path_factory.mktemp("lost")
-    with run_rig(directory, agents="tree_agents", store_timeout_seconds=0.5) as rig:
+    with run_rig(directory, agents="tree_agents") as rig:
         rig.model.script("level3").call("run_agent", {"name": "level4", "task": "${user}"}).then("${results}")
         rig.model.script("level4").call("append", {"line": "${user}"}).then("${results}")
         with FaultProxy(rig.server.port) as proxy:
-            rig.worker(concurrency=1, settings={"store_url": proxy.url})
-            yield Way(rig, proxy)
+            way = Way(rig, proxy)
+            way.worker(concurrency=1)
+            yield way
 
 
 @pytest.mark.parametrize("loss", [Loss.REQUEST, Loss.REPLY, Loss.SILENCE])
@@ -73,9 +80,7 @@ def test_a_write_that_is_not_answered_happens_once(way: Way, write: str, loss: L
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[Way]:
     """A rig with the agents of the scenario, and no worker yet."""
-    with run_rig(
-        tmp_path, agents="faults.crash_agents", store_timeout_seconds=0.5, approval_ttl_seconds=5
-    ) as rig:
+    with run_rig(tmp_path, agents="faults.crash_agents", approval_ttl_seconds=5) as rig:
         script_scenario(rig.model)
         script_unattended(rig.model)
         rig.model.script("helper", when=lambda asked: asked.messages[0].text == "held").hold("held").call(
@@ -98,7 +103,7 @@ def are_lost(way: Way) -> bool:
 @pytest.mark.timeout(240)
 def test_each_other_write_whose_reply_is_lost_happens_once(alone: Way) -> None:
     rig, lifecycle = alone.rig, alone.rig.lifecycle()
-    rig.worker(concurrency=4, settings={"store_url": alone.proxy.url})
+    alone.worker(concurrency=4)
     played: list[Scenario | Unattended] = []
 
     for write in OTHERS:
@@ -123,7 +128,7 @@ def test_each_other_write_whose_reply_is_lost_happens_once(alone: Way) -> None:
 
 def test_a_run_whose_taking_over_is_not_answered_is_taken_over_once(alone: Way) -> None:
     rig, lifecycle = alone.rig, alone.rig.lifecycle()
-    rig.worker(concurrency=4, settings={"store_url": alone.proxy.url})
+    alone.worker(concurrency=4)
     doomed = rig.worker(concurrency=4)
     handles = lifecycle.launch_many([{"agent": "helper", "goal": "held"}] * 8)
     rig.model.wait_for(lambda model: model.in_flight("helper") == 8, timeout_s=DEADLINE_S)
@@ -143,8 +148,7 @@ def test_a_run_that_a_stopping_worker_hands_back_unanswered_goes_on_elsewhere(
     alone: Way, write: str, drain_seconds: float
 ) -> None:
     rig, lifecycle = alone.rig, alone.rig.lifecycle()
-    settings = {"store_url": alone.proxy.url, "drain_seconds": drain_seconds}
-    stopping = rig.worker(concurrency=4, settings=settings)
+    stopping = alone.worker(concurrency=4, drain_seconds=drain_seconds)
     handle = lifecycle.launch(agent="helper", goal="held")
     rig.model.wait_for(lambda model: model.in_flight("helper") == 1, timeout_s=DEADLINE_S)
     [process] = map(str, rig.store.hkeys(keys.WORKERS))

@@ -35,12 +35,10 @@ class Way(NamedTuple):
 @pytest.fixture(scope="module")
 def way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way]:
     directory: Path = tmp_path_factory.mktemp("network")
-    with run_rig(
-        directory, agents="tree_agents", appendonly=True, latency_s=0.02, store_timeout_seconds=1
-    ) as rig:
+    with run_rig(directory, agents="tree_agents", appendonly=True, latency_s=0.02) as rig:
         script_tree(rig.model)
         with FaultProxy(rig.server.port) as proxy:
-            rig.worker(concurrency=8, settings={"store_url": proxy.url})
+            rig.worker(concurrency=8, settings={"store_url": proxy.url, "store_timeout_seconds": 1})
             yield Way(rig, proxy)
 
 
@@ -162,7 +160,7 @@ def test_what_was_launched_while_the_server_was_killed_again_and_again_ends(way:
     load.stop()
 
     for handle in load.handles:
-        assert rig.result(lifecycle, handle).terminal_state is SubagentState.SUCCEEDED
+        rig.succeeded(lifecycle, handle)
     check_each_tool_ran_once(rig)
     assert load.slowest_s < SOON_S
     for error in load.faults:

@@ -78,7 +78,7 @@ def test_poison_is_lost_alone_and_its_two_hundred_neighbours_finish(rig: RunRig)
         assert result.error_classification is ErrorClassification.WORKER_LOST
         assert losses(lifecycle, handle)[True] == 3
     for handle in handles:
-        assert rig.result(lifecycle, handle, timeout_s=LONG_S).terminal_state is SubagentState.SUCCEEDED
+        rig.succeeded(lifecycle, handle, timeout_s=LONG_S)
     counted = Counter(losses(lifecycle, handle)[True] for handle in handles)
     assert counted == {0: AT_MODEL, 1: AT_TOOL}, "who waits for a model is no suspect"
     assert second.running, "the poison died alone"
@@ -120,4 +120,4 @@ def test_a_run_that_takes_all_memory_ends_and_so_do_its_neighbours(rig: RunRig) 
 
     rig.result(lifecycle, hoarder, timeout_s=LONG_S)
     for handle in handles:
-        assert rig.result(lifecycle, handle, timeout_s=LONG_S).terminal_state is SubagentState.SUCCEEDED
+        rig.succeeded(lifecycle, handle, timeout_s=LONG_S)

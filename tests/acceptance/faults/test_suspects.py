@@ -15,7 +15,7 @@ from tests.acceptance.run_rig import RunRig, of_kind, run_rig
 
 from retinue.broker.catalogue import read_workers
 from retinue.client import SubagentLifecycle
-from retinue.contract import EventType, SubagentHandle, SubagentState
+from retinue.contract import EventType, SubagentHandle
 from retinue.store import keys
 from retinue.store.connections.sync_link import SyncLink
 from retinue.store.store import Store
@@ -102,7 +102,7 @@ def test_a_suspect_that_resumes_goes_on_in_the_process_that_it_had(rig: RunRig) 
     script(rig, "leaf", "resume-leaf", Call("where", {"name": "between"}))
 
     [handle] = launch_suspects(rig, lifecycle, "boss", "resume")
-    assert rig.result(lifecycle, handle).terminal_state is SubagentState.SUCCEEDED
+    rig.succeeded(lifecycle, handle)
 
     [worker] = [worker for worker in rig.workers if worker.running]
     assert processes(rig, "between") == [worker.pid]
@@ -141,7 +141,7 @@ def test_a_worker_that_drains_takes_its_suspects_processes_along(
     rig.keep_workers(1, concurrency=4)
 
     for handle in handles:
-        assert rig.result(lifecycle, handle).terminal_state is SubagentState.SUCCEEDED
+        rig.succeeded(lifecycle, handle)
         assert losses(lifecycle, handle) == []
 
 

@@ -13,7 +13,6 @@ from tests.acceptance.run_rig import DEADLINE_S
 
 from retinue.client import SubagentLifecycle
 from retinue.client.dispatch.connections import connections_for
-from retinue.contract import SubagentState
 from retinue.store import keys
 
 Json = dict[str, Any]
@@ -268,7 +267,7 @@ def test_what_ended_while_no_process_lived_is_told_by_the_first(
     lifecycle = direct(web)
     process.kill()
     handle = lifecycle.launch(agent="echo", goal="Say it.", webhook={"url": f"{receiver.url}/own"})
-    assert web.rig.result(lifecycle, handle).terminal_state is SubagentState.SUCCEEDED
+    web.rig.succeeded(lifecycle, handle)
     process.start_again()
     told_of(receiver, handle.subagent_id)
     told_of(receiver, handle.subagent_id, "/own")

@@ -18,6 +18,7 @@ from retinue.contract.errors import SettingsError, StoreUnavailableError
 from retinue.testing.servers import PrivateServer, ServerKind, server_binary
 
 SECRET = "s3cret-value"
+SOUND = {"appendonly": "yes", "appendfsync": "everysec"}
 
 
 @pytest.fixture(params=[kind.value for kind in ServerKind])
@@ -46,7 +47,7 @@ def _only_error(report: ServerReport) -> str:
 
 
 def test_a_sound_server_has_no_problem(kind: str, server_with: Callable[..., PrivateServer]) -> None:
-    report = require_server(server_with(appendonly=True, password=SECRET).url)
+    report = require_server(server_with(password=SECRET, config=SOUND).url)
     assert report.reachable
     assert (report.product, report.role, report.mode) == (kind, "master", "standalone")
     assert report.version.split(".")[0] in ("7", "8", "9")
@@ -59,7 +60,7 @@ def test_a_sound_server_has_no_problem(kind: str, server_with: Callable[..., Pri
 def test_an_eviction_policy_is_an_error_with_the_command_that_mends_it(
     server_with: Callable[..., PrivateServer],
 ) -> None:
-    server = server_with(appendonly=True, config={"maxmemory-policy": "allkeys-lru"})
+    server = server_with(config=SOUND | {"maxmemory-policy": "allkeys-lru"})
     with pytest.raises(SettingsError, match=r"allkeys-lru.*CONFIG SET maxmemory-policy noeviction") as caught:
         require_server(server.url)
     assert caught.value.setting == "store_url"
@@ -96,7 +97,7 @@ def test_durability_is_read_from_the_configuration(
 def test_strict_durability_refuses_a_laxer_server(
     server_with: Callable[..., PrivateServer],
 ) -> None:
-    url = server_with(appendonly=True).url
+    url = server_with(config=SOUND).url
     with pytest.raises(SettingsError, match=r"the server's is everysec.*appendfsync always"):
         require_server(url, durability=Durability.STRICT)
 
@@ -165,7 +166,7 @@ def test_a_refused_password_is_an_error_of_the_settings(
 
 
 def test_a_unix_socket_is_checked_in_both_spellings(server_with: Callable[..., PrivateServer]) -> None:
-    server = server_with(appendonly=True, unix_socket=True, password="p@ss")
+    server = server_with(config=SOUND, unix_socket=True, password="p@ss")
     path = server.unix_url.partition("@")[2].partition("?")[0]
     password = quote("p@ss")
     assert require_server(f"unix://:{password}@{path}?db=0").problems == ()

@@ -181,7 +181,7 @@ def test_a_run_that_the_store_ended_shows_its_partial_text_and_a_fitting_message
     handle = lifecycle.launch(agent="support", goal="x", timeout_seconds=600)
     fence = worker.claim(handle)
     worker.record(handle, fence, worker.boundary(handle, fence), tools=["run_agent"], partial="So far: yes.")
-    worker.suspend(handle, fence, "nobody")
+    worker.suspend(handle, fence, lifecycle.launch(agent="support", goal="waited for").subagent_id)
     worker.expire_deadline(handle)
     assert isinstance(worker.store.run(control.timer(worker.key(handle), again_ms=10)), Ended)
     result = lifecycle.result(handle)

@@ -198,8 +198,8 @@ class Attempt:
             self.run, self.fence, self.operation(), max_handoffs=max_handoffs, **(values | changes)
         )
 
-    def hand_back(self) -> ScriptCall[Any]:
-        return running.hand_back(self.run, self.fence, self.operation())
+    def hand_back(self, *, times_before_end: int | None = None) -> ScriptCall[Any]:
+        return running.hand_back(self.run, self.fence, self.operation(), times_before_end=times_before_end)
 
     def retry(self) -> ScriptCall[Any]:
         return noting.note_retry(self.run, self.fence, iteration=1, reason="MODEL_UNAVAILABLE", delay_ms=250)

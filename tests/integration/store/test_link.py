@@ -77,6 +77,7 @@ class SilentServer:
 
     def __init__(self, greets: bool = True) -> None:
         self.greets = greets
+        self.greets_after_s = 0.0
         self.accepted = 0
         self.reply = b""
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -98,6 +99,7 @@ class SilentServer:
         try:
             while data := client.recv(65536):
                 if b"PING" in data and self.greets:
+                    time.sleep(self.greets_after_s)
                     client.sendall(b"+PONG\r\n")
                 elif self.reply:
                     client.sendall(self.reply)
@@ -320,6 +322,14 @@ async def test_a_reply_that_never_comes_times_out_and_the_connection_is_dropped(
     assert await link.execute("GET", "b") == b"right"
     assert silent_server.accepted == 2
     await link.close()
+
+
+def test_a_limit_of_which_connecting_takes_a_part_is_told_whole(silent_server: SilentServer):
+    silent_server.greets_after_s = 0.5
+    link = SyncLink(silent_server.url, connect_timeout_s=60, timeout_s=60)
+    with pytest.raises(StoreUnavailableError, match="no reply within 2 s"):
+        link.pipeline([("ECHO", "x")], limit_s=2)
+    link.close()
 
 
 async def test_the_timeout_counts_for_each_command_and_not_for_the_connection(store_server: PrivateServer):

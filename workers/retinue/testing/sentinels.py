@@ -59,7 +59,7 @@ class SentinelCluster:
         self._password = password
         self._sentinel_password = sentinel_password
         self._down_after_s = down_after_s
-        own = {"repl-diskless-sync-delay": "0", **(config or {})}
+        own = {"appendfsync": "everysec", "repl-diskless-sync-delay": "0", **(config or {})}
         if password is not None:
             own["masterauth"] = password
         self.servers = [

@@ -141,6 +141,11 @@ class SyncLink:
         try:
             connection = self._opened(kept, ends_at)
             return connection.exchange(packed, count, _left_s(self.timeout_s, ends_at))
+        except ReplyTimeout:
+            if ends_at is None:
+                raise
+            # Of a limit for all of it, what came before has taken its part.
+            raise ReplyTimeout(f"no reply within {limit_s:.3g} s") from None
         finally:
             if connection is not None and self._closed:
                 connection.close()

@@ -8,7 +8,8 @@
 --   18 micro-USD of 100,000 input tokens more (these only under a budget), 19.. pairs of slot (iteration:index) and
 --   the head of its message
 -- Replies {GO, iteration, moved messages, steers, 1 = somebody listens}; {STALE}; {CANCEL}; {INTERRUPT}; {DEADLINE};
---   {MAX_ITERATIONS, limit}; {MISSING, slot}; {LENGTH, length}; {UNPRICED}; {SPENT, what, used, limit}; {PAUSED, w (waits
+--   {MAX_ITERATIONS, limit}; {BEHIND} (the store has lost what the attempt
+--   wrote before); {UNPRICED}; {SPENT, what, used, limit}; {PAUSED, w (waits
 --   for others' reservations) | s (spent, waits for a raise), wake-ups by freed budget}: the run has left its worker
 --!include _clock
 --!include _deadline
@@ -46,13 +47,13 @@ local iteration = tonumber(f[9]) + 1
 local most = ARGV[10] ~= '' and ARGV[11] or f[10]
 if iteration > tonumber(most) then return { 'MAX_ITERATIONS', most } end
 local length = redis.call('LLEN', thread)
-if length ~= before then return { 'LENGTH', tostring(length) } end
+if length ~= before then return { 'BEHIND' } end
 local slots, messages = {}, {}
 for n = 19, #ARGV, 2 do slots[#slots + 1] = ARGV[n] end
 if #slots > 0 then
   local values = redis.call('HMGET', run .. ':j', unpack(slots))
   for n = 1, #slots do
-    if not values[n] then return { 'MISSING', slots[n] } end
+    if not values[n] then return { 'BEHIND' } end
     messages[n] = ARGV[18 + 2 * n] .. values[n] .. '}'
   end
 end

@@ -5,7 +5,7 @@
 -- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 epoch, 6 token, 7 operation, 8 iteration, 9 recipient, 10 its queue, 11 most
 --   handoffs of the run, 12 present agent as a JSON string, 13 recipient as a JSON string, 14.. fours of index,
 --   result as a JSON string, tool as a JSON string, ok (true|false)
--- Replies {HANDED_OFF, wake-up}; {STALE}; {CANCEL}; {INTERRUPT}; {DEADLINE}; {MAX_HANDOFFS, limit}
+-- Replies {HANDED_OFF, wake-up}; {STALE}; {BEHIND} (the store has lost what the attempt wrote before); {CANCEL}; {INTERRUPT}; {DEADLINE}; {MAX_HANDOFFS, limit}
 --!include _clock
 --!include _deadline
 --!include _marks
@@ -13,11 +13,12 @@
 --!include _count
 --!include _queue
 local T, P, tenant, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], KEYS[1]
-local f = redis.call('HMGET', run, 'ep', 'tok', 'op', 'rp', 'root', 'path', 'ab', 'dl', 'own', 'th', 'ho', 'it', 'hw')
+local f = redis.call('HMGET', run, 'ep', 'tok', 'op', 'rp', 'root', 'path', 'ab', 'dl', 'own', 'th', 'ho', 'it', 'hw', 'im')
 if not f[1] then return { 'STALE' } end
 -- The first call dropped the token, so its repeat is known before the fence.
 if f[3] == ARGV[7] and f[4] ~= '' then return { 'HANDED_OFF', wake_up(T, id, f[4]) } end
 if f[1] ~= ARGV[5] or f[2] ~= ARGV[6] or f[12] ~= ARGV[8] then return { 'STALE' } end
+if f[14] ~= ARGV[8] then return { 'BEHIND' } end
 local mark = marked(T, f[5], f[6], tonumber(f[7]))
 if mark then return { mark == 'c' and 'CANCEL' or 'INTERRUPT' } end
 if out_of_time(f[8], f[13]) then return { 'DEADLINE' } end

@@ -40,9 +40,9 @@ if #fresh == 0 then return reply end
 local root, path, depth, above, parent_deadline, p, capped = nil, '', 0, 0, 0, nil, {}
 if parent ~= '' then
   p = redis.call('HMGET', T .. 'run:' .. parent, 'ep', 'tok', 'it', 'root', 'path', 'dp', 'ab', 'dl', 'lc', 'mxc', 'mxd', 'nc',
-    'hw', 'hs', 'mxt', 'bk')
+    'hw', 'hs', 'mxt', 'bk', 'im')
   if not p[1] or p[1] ~= ARGV[6] or p[2] ~= ARGV[7] then return { 'PARENT', 'STALE' } end
-  if ARGV[8] ~= '' and p[3] ~= ARGV[8] then return { 'PARENT', 'ITERATION' } end
+  if ARGV[8] ~= '' and (p[3] ~= ARGV[8] or p[17] ~= ARGV[8]) then return { 'PARENT', 'ITERATION' } end
   -- A child that ended and expired while its parent was down must not run anew: its answer stands in the
   -- journal, or its id among those that a tool's code launched or that ran in the background.
   local left = {}

@@ -7,7 +7,7 @@
 --   response ended (stop|length|refused), 18 count of messages, 19 cost in micro-USD or '' (unknown), 20 how many of its
 --   calls count, then the messages, then the tool names as JSON strings
 -- Replies {OK, iteration:how many of its calls a budget allows or '' (all), wake-ups by freed budget}; {STALE};
---   {LENGTH, length}
+--   {BEHIND} (the store has lost what the attempt wrote before)
 --!include _clock
 --!include _usage
 --!include _queue
@@ -17,9 +17,9 @@ local T, P, id, run = ARGV[1], ARGV[2], ARGV[4], KEYS[1]
 local f = redis.call('HMGET', run, 'ep', 'tok', 'op', 'root', 'th', 'nd', 'it', 'im', 'path', 'par', 'bk', 'bta')
 if not f[1] or f[1] ~= ARGV[5] or f[2] ~= ARGV[6] then return { 'STALE' } end
 if f[3] == ARGV[7] then return { 'OK', f[12] or '', {} } end
-local thread, length = T .. 'th:' .. f[5], redis.call('LLEN', T .. 'th:' .. f[5])
+local thread = T .. 'th:' .. f[5]
 -- A passed boundary allows one response.
-if length ~= tonumber(ARGV[9]) or f[7] ~= ARGV[8] or f[8] == ARGV[8] then return { 'LENGTH', tostring(length) } end
+if redis.call('LLEN', thread) ~= tonumber(ARGV[9]) or f[7] ~= ARGV[8] or f[8] == ARGV[8] then return { 'BEHIND' } end
 
 local events, at = T .. 'tree:' .. f[4] .. ':ev', '","t":' .. now .. ',"iteration":' .. ARGV[8]
 local delivered, messages = tonumber(f[6]), tonumber(ARGV[18])

@@ -8,7 +8,8 @@
 --   question:argument hash for an input that the model above is asked for, if there is one), the tool as a JSON string and
 --   the rest of the request's JSON members (both '' for a child); of a call that waits for children in the background
 --   one for each, <slot>@<child>, with child:<child> (for all of them) or any:<child>
--- Replies {SUSPENDED, open, parent's wake-up or nothing}; {READY}; {APPROVED, slots...}; {STALE}; {CANCEL}; {INTERRUPT}; {DEADLINE}
+-- Replies {SUSPENDED, open, parent's wake-up or nothing}; {READY}; {APPROVED, slots...}; {STALE}; {BEHIND} (the
+--   store has lost what the attempt wrote before); {CANCEL}; {INTERRUPT}; {DEADLINE}
 --!include _clock
 --!include _deadline
 --!include _marks
@@ -17,7 +18,7 @@
 --!include _asked
 --!include _questions
 local T, P, id, run = ARGV[1], ARGV[2], ARGV[4], KEYS[1]
-local f = redis.call('HMGET', run, 'ep', 'tok', 'op', 'rp', 'root', 'path', 'ab', 'dl', 'own', 'hw', 'par')
+local f = redis.call('HMGET', run, 'ep', 'tok', 'op', 'rp', 'root', 'path', 'ab', 'dl', 'own', 'hw', 'par', 'im')
 if not f[1] then return { 'STALE' } end
 -- The first call dropped the token, so its repeat is known before the fence.
 if f[3] == ARGV[7] then
@@ -25,6 +26,8 @@ if f[3] == ARGV[7] then
   return { 'SUSPENDED', count, number ~= '' and wake_up(T, f[11], number) or nil }
 end
 if f[1] ~= ARGV[5] or f[2] ~= ARGV[6] then return { 'STALE' } end
+-- Nobody would ever answer what the store does not know of.
+if ARGV[10] and string.match(ARGV[10], '^%d+') ~= f[12] then return { 'BEHIND' } end
 local mark = marked(T, f[5], f[6], tonumber(f[7]))
 if mark then return { mark == 'c' and 'CANCEL' or 'INTERRUPT' } end
 if out_of_time(f[8], f[10]) then return { 'DEADLINE' } end
@@ -38,6 +41,8 @@ for n = 10, #ARGV, 4 do
     if stands == '?' or (not waits[n] and string.sub(ARGV[n + 1], 1, 4) == 'any:') then over[call] = true end
   else
     waits[n] = redis.call('HEXISTS', run .. ':j', ARGV[n]) == 0
+    local awaited = waits[n] and string.match(ARGV[n + 1], '^child:(.+)$')
+    if awaited and redis.call('EXISTS', T .. 'run:' .. awaited) == 0 then return { 'BEHIND' } end
   end
 end
 local open, fresh, approved = {}, {}, { 'APPROVED' }

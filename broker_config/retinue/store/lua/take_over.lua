@@ -20,8 +20,9 @@
 --!include _requests
 --!include _end
 --!include _bury
+--!include _disown
 local T, P, tenant, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], KEYS[1]
-local f = redis.call('HMGET', run, 'own', 'ph', 'ls', 'root', 'ep', 'im', 'di', 'path', 'par')
+local f = redis.call('HMGET', run, 'own', 'ph', 'ls', 'root', 'ep', 'path', 'par')
 if not f[1] or f[1] ~= ARGV[5] then
   redis.call('SREM', P .. 'own:' .. ARGV[5], tenant .. '/' .. id)
   return { 'NOT_OWNER' }
@@ -32,7 +33,7 @@ local losses = tonumber(f[3])
 if counted then losses = redis.call('HINCRBY', run, 'ls', 1) end
 if ARGV[6] == 'dead' then
   redis.call('HINCRBY', run, 'al', 1)
-  add_above(T, f[4], f[8], f[9], 'at', '1')
+  add_above(T, f[4], f[6], f[7], 'at', '1')
   redis.call('RPUSH', T .. 'tree:' .. f[4] .. ':ev', '{"e":"attempt.lost","r":"' .. id .. '","t":' .. now
     .. ',"attempt":' .. f[5] .. ',"process":"' .. ARGV[5] .. '","counted":' .. tostring(counted) .. '}')
 end
@@ -42,17 +43,8 @@ if losses >= tonumber(ARGV[7]) then
     '"[WORKER_LOST] This agent failed: its worker process was lost several times."')
   return { 'ENDED', 'FAILED', wakeup or false, woken }
 end
-if ARGV[6] == 'idle' then
-  local iteration, count = string.match(f[7] or '', '^(%d+):(%d+)$')
-  count = iteration == f[6] and tonumber(count) + 1 or 1
-  redis.call('HSET', run, 'di', f[6] .. ':' .. count)
-  if count >= tonumber(ARGV[7]) then
-    bury(T, id, now, 'INTERNAL_ERROR', ARGV[8], ARGV[9])
-    local wakeup, woken = end_run(T, P, tenant, id, now, 'FAILED', 'INTERNAL_ERROR',
-      '"[INTERNAL_ERROR] This agent failed: its workers could not go on with it."')
-    return { 'ENDED', 'FAILED', wakeup or false, woken }
-  end
-end
+local ended = ARGV[6] == 'idle' and disown(T, P, tenant, id, now, ARGV[7], ARGV[8], ARGV[9])
+if ended then return ended end
 redis.call('SREM', P .. 'own:' .. ARGV[5], tenant .. '/' .. id)
 local wakeup = queue_run(T, P, tenant, id, now)
 return { 'QUEUED', wakeup, settle_budget(T, P, tenant, id) }

@@ -43,7 +43,7 @@ def hand_off(
                 return HandedOff(wakeup)
             case "MAX_HANDOFFS":
                 return TooManyHandoffs(int(reply[1]))
-            case "STALE":
+            case "STALE" | "BEHIND":
                 return Stale()
             case "CANCEL" | "INTERRUPT" | "DEADLINE" as reason:
                 return Stopped(reason)

@@ -52,7 +52,7 @@ def recorded(operation: str) -> Callable[[Any], Recorded | Stale]:
         match text(reply[0]):
             case "OK" | "REPEAT":
                 return Recorded()
-            case "STALE":
+            case "STALE" | "BEHIND":
                 return Stale()
             case _:
                 raise unexpected(operation, reply)

@@ -114,7 +114,7 @@ def boundary(
             case "GO":
                 steers = [json.loads(steer) for steer in reply[3]]
                 return Passed(int(reply[1]), texts(reply[2]), steers, is_heard=reply[4] == 1)
-            case "STALE":
+            case "STALE" | "BEHIND":
                 return Stale()
             case "MAX_ITERATIONS":
                 return Stopped("MAX_ITERATIONS", int(reply[1]))
@@ -157,7 +157,7 @@ def record_model(
             case "OK":
                 allowed = text(reply[1]).partition(":")[2]
                 return RecordedResponse(int(allowed) if allowed else None, woken_of(run, reply[2]))
-            case "STALE":
+            case "STALE" | "BEHIND":
                 return Stale()
             case _:
                 raise unexpected("record_model", reply)
@@ -242,7 +242,7 @@ def suspend(
                 return Ready()
             case "APPROVED":
                 return Approved(tuple(texts(reply[1:])))
-            case "STALE":
+            case "STALE" | "BEHIND":
                 return Stale()
             case "CANCEL" | "INTERRUPT" | "DEADLINE" as reason:
                 return Stopped(reason)
@@ -304,19 +304,29 @@ def finish(
     return on_run("finish", run, argv, parse)
 
 
-def hand_back(run: RunKey, fence: Fence, operation: str) -> ScriptCall[Queued | Stale]:
-    """Gives the run back to its queue."""
+def hand_back(
+    run: RunKey, fence: Fence, operation: str, *, times_before_end: int | None = None
+) -> ScriptCall[Queued | Ended | Stale]:
+    """Gives the run back to its queue.
 
-    def parse(reply: Any) -> Queued | Stale:
+    Args:
+        times_before_end: How often an attempt may give it back within one iteration before it fails with
+            INTERNAL_ERROR; None = the process stops in good order, which is nothing that the run can help.
+    """
+
+    def parse(reply: Any) -> Queued | Ended | Stale:
         match text(reply[0]):
             case "QUEUED":
                 return Queued(_owed(run, reply[1]), _woken(run, reply))
+            case "ENDED":
+                return _ended(run, reply)
             case "STALE":
                 return Stale()
             case _:
                 raise unexpected("hand_back", reply)
 
-    return on_run("hand_back", run, (fence.epoch, fence.token, operation), parse)
+    argv = (fence.epoch, fence.token, operation, count_or_none(times_before_end), KEPT_S, MOST_KEPT)
+    return on_run("hand_back", run, argv, parse)
 
 
 def take_over(

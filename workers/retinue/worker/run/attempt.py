@@ -17,7 +17,7 @@ from retinue.store.call import RunKey
 from retinue.store.operations import running
 from retinue.store.operations.outbox import Told
 from retinue.store.record import WakeUp
-from retinue.store.replies import Claimed, Ended, NotClaimed, Overtaken, Queued, Stale
+from retinue.store.replies import Claimed, Ended, NotClaimed, Overtaken, Stale
 from retinue.worker.pool.reports import Failed, Revoked, Succeeded, TaskReport
 from retinue.worker.process.hints import CancelHints
 from retinue.worker.process.roll import Roll
@@ -183,19 +183,31 @@ class Attempt:
                 await self._wake((wakeup,))
                 return outcome, Succeeded(f"handed off to {recipient}")
             case HandBack():
-                with held.releasing():
-                    reply = await self._services.store.run(
-                        running.hand_back(held.key, held.fence, held.operation())
-                    )
-                if isinstance(reply, Queued):
-                    await self._wake(reply.owed)
+                await self._hand_back(held)
                 return outcome, Succeeded("handed back")
             case Fenced():
-                return outcome, Succeeded("fenced: another attempt owns the run")
+                times = self._services.settings.losses_before_worker_lost
+                if not await self._hand_back(held, times_before_end=times):
+                    return outcome, Succeeded("fenced: another attempt owns the run")
+                _log.warning("run.set_back run=%s: the store has lost what its attempt did", self._key.run_id)
+                return outcome, Succeeded("handed back: the store has lost what the attempt did")
             case Finish():
                 if not outcome.natural and isinstance(await self._finish(held, outcome), Stale):
                     return Fenced(), Succeeded("fenced: another attempt owns the run")
                 return outcome, _report(outcome.state, outcome.classification, held.iteration)
+
+    async def _hand_back(self, held: HeldRun, *, times_before_end: int | None = None) -> bool:
+        """Gives the run up to the next attempt; False = it is another's already."""
+        with held.releasing():
+            reply = await self._services.store.run(
+                running.hand_back(held.key, held.fence, held.operation(), times_before_end=times_before_end)
+            )
+        if isinstance(reply, Stale):
+            return False
+        await self._wake(reply.owed)
+        if isinstance(reply, Ended):
+            self._services.outbox.ended(held.key, held.record.tells)
+        return True
 
     async def _finish(self, held: HeldRun, finish: Finish) -> Ended | Overtaken | Stale:
         verdict = Verdict(summary=finish.summary, payload=finish.payload, message=finish.message)

@@ -57,7 +57,7 @@ class HandBack:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """The run is not this attempt's any more: stop, and write nothing."""
+    """The attempt may not write any more: the run is another's, or the store has lost what this one did."""
 
 
 Outcome = Finish | Left | HandOff | HandBack | Fenced
