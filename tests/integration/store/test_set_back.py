@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import redis
-from tests.integration.store.attempt import Attempt
+from tests.integration.store.attempt import REFUND, Attempt
 from tests.integration.store.stage import Stage
 
 from retinue.contract import ErrorClassification, SubagentState, child_run_id
@@ -70,6 +70,7 @@ TOOL: Step = ("tool", lambda stage, attempt: attempt.tool(0))
 SUSPEND: Step = ("suspend", _suspend)
 HAND_OFF: Step = ("hand_off", lambda stage, attempt: attempt.hand_off())
 ONE_TOOL: Step = ("one tool", lambda stage, attempt: attempt.model(tools=["search"]))
+ASK: Step = ("ask", lambda stage, attempt: attempt.ask(REFUND))
 NEXT: Step = ("next boundary", lambda stage, attempt: attempt.boundary(results=[0], pin=None))
 ANSWER: Step = ("answer", lambda stage, attempt: attempt.model())
 
@@ -81,12 +82,14 @@ NEEDS = {
     "suspend": {"boundary", "model", "launch"},
     "one tool": {"boundary"},
     "hand_off": {"boundary", "one tool"},
+    "ask": {"boundary", "one tool"},
     "next boundary": {"boundary", "one tool", "tool"},
     "answer": {"boundary", "one tool", "tool", "next boundary"},
 }
 PATHS = {
     "delegates": (BOUNDARY, MODEL, LAUNCH, TOOL, SUSPEND),
     "hands off": (BOUNDARY, ONE_TOOL, HAND_OFF),
+    "asks": (BOUNDARY, ONE_TOOL, ASK),
     "answers": (BOUNDARY, ONE_TOOL, TOOL, NEXT, ANSWER),
 }
 
