@@ -7,10 +7,10 @@
 --   spec), 15-17 input tokens, output tokens and micro-USD that the request may take ('' = its price is not known),
 --   18 micro-USD of 100,000 input tokens more (these only under a budget), 19.. pairs of slot (iteration:index) and
 --   the head of its message
--- Replies {GO, iteration, moved messages, steers, 1 = somebody listens}; {STALE}; {CANCEL}; {INTERRUPT}; {DEADLINE};
---   {MAX_ITERATIONS, limit}; {BEHIND} (the store has lost what the attempt
---   wrote before); {UNPRICED}; {SPENT, what, used, limit}; {PAUSED, w (waits
---   for others' reservations) | s (spent, waits for a raise), wake-ups by freed budget}: the run has left its worker
+-- Replies {GO, iteration, moved messages, steers, 1 = somebody listens}; {STALE}; {BEHIND} (the store has lost what the
+--   attempt wrote before); {CANCEL}; {INTERRUPT}; {DEADLINE}; {MAX_ITERATIONS, limit}; {UNPRICED}; {SPENT, what, used,
+--   limit}; {PAUSED, w (waits for others' reservations) | s (spent, waits for a raise), wake-ups by freed budget}: the
+--   run has left its worker
 --!include _clock
 --!include _deadline
 --!include _marks

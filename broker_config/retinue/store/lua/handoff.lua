@@ -5,7 +5,8 @@
 -- ARGV 1 T, 2 P, 3 tenant, 4 id, 5 epoch, 6 token, 7 operation, 8 iteration, 9 recipient, 10 its queue, 11 most
 --   handoffs of the run, 12 present agent as a JSON string, 13 recipient as a JSON string, 14.. fours of index,
 --   result as a JSON string, tool as a JSON string, ok (true|false)
--- Replies {HANDED_OFF, wake-up}; {STALE}; {BEHIND} (the store has lost what the attempt wrote before); {CANCEL}; {INTERRUPT}; {DEADLINE}; {MAX_HANDOFFS, limit}
+-- Replies {HANDED_OFF, wake-up}; {STALE}; {BEHIND} (the store has lost what the attempt wrote before); {CANCEL};
+--   {INTERRUPT}; {DEADLINE}; {MAX_HANDOFFS, limit}
 --!include _clock
 --!include _deadline
 --!include _marks
