@@ -65,7 +65,7 @@ class Cli:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PrivateServer]:
-    with PrivateServer(appendonly=True) as server:
+    with PrivateServer(appendonly=True, config={"appendfsync": "everysec"}) as server:
         yield server
 
 
