@@ -25,11 +25,13 @@ def test_a_process_that_hangs_leaves_new_work_to_others_until_it_goes_on(tmp_pat
     with run_rig(tmp_path, agents="hang_agents", hang_seconds=2.0) as rig:
         rig.model.script("hanging").call("block", {}).then("went on")
         rig.model.script("quick").then("done")
-        rig.worker(concurrency=4)
+        worker = rig.worker(concurrency=4)
         lifecycle = rig.lifecycle()
         lifecycle.launch(agent="hanging", goal="hang")
         rig.wait_for_trace("blocked")
         rig.wait_until(lambda: not rig.store.keys(keys.lease("*")), "the end of the lease")
+        # What it takes before it knows, it drops later, and the reaper sends again.
+        worker.wait_for_log(r"lease\.lost")
 
         handle = lifecycle.launch(agent="quick", goal="later")
         rig.wait_until(lambda: lies_untouched(rig), "the wake-up on the broker")
