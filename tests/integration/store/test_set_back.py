@@ -97,7 +97,7 @@ PATHS = {
 def play(
     stage: Stage, past: Past, run: RunKey, path: tuple[Step, ...]
 ) -> tuple[Attempt, list[ScriptCall[Any]]]:
-    """Does it all, and notes the moment before each step and after the last."""
+    """Does it all, and notes the moment before each step."""
     attempt, calls = stage.claim(run), list[ScriptCall[Any]]()
     for _, build in path:
         past.note()
